@@ -18,7 +18,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
 from tvm_iree_ext.targets.gpu import LINE_BYTES, GpuChip, gpu_chip, subgroup_size
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.fma_kinds import FMA_TYPES, fma_kind, fma_lanes, fma_name
-from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
 _TILES = (
@@ -50,8 +50,6 @@ _GAIN = 0.9  # of the time, below which workgroups share tiles: costs are rough
 Pair = tuple[int, int]
 Costs = dict[MatmulConfig, float]
 
-_ROUNDING = ("tf32", "xf32")  # only where a config asks for them by name
-
 
 def multiplying_kinds(target: Target) -> dict[tuple[str, str, str], list[Mma]]:
     """The instructions that a rule may choose, by the types that they multiply, and of sums."""
@@ -62,7 +60,7 @@ def multiplying_kinds(target: Target) -> dict[tuple[str, str, str], list[Mma]]:
             continue
         if mma.kind not in ("native", "virtual") or not (mma.lhs and mma.rhs and mma.acc):
             continue
-        if mma.a in _ROUNDING or mma.a == "i4" or max(mma.m, mma.n) > _LARGEST_SIDE:
+        if mma.a in ROUNDING or mma.a == "i4" or max(mma.m, mma.n) > _LARGEST_SIDE:
             continue
         types = (tvm_dtype(mma.a), tvm_dtype(mma.b), tvm_dtype(mma.c))
         found.setdefault(types, []).append(mma)

@@ -1,9 +1,10 @@
 """The kernel of a product by warpgroups; see :mod:`.warpgroup_plan`."""
 
 from contextlib import ExitStack, contextmanager
+from math import gcd
 from typing import Any
 
-from tvm import tirx
+from tvm import DataType, tirx
 from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
@@ -11,6 +12,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin import mbarrier, wgmma
 from tvm_iree_ext.intrin.fragments import coords
+from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     SIDES,
     MatmulOperands,
@@ -30,6 +32,10 @@ from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits, tvm_dtype
 
 _LANES = 32
+_SUBGROUPS = WARPGROUP // _LANES
+_PAIR = 2  # accumulators side by side
+_LINE = 16  # bytes of an access
+_MOST_LANES = 8  # of a vector of TVM's CUDA printer, for every type
 _ALL = 0xFFFFFFFF  # lanes of a subgroup
 _GROUP = 8  # rows of tiles that workgroups near in time share columns of
 FEW, MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
@@ -67,6 +73,7 @@ class _Kernel:
     def func(self) -> tirx.PrimFunc:
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             self.operands.declare()
+            I.func_attr({OWN_BARRIERS: True})
             if self.config.copies == "tma":
                 for side in SIDES:
                     data = self.operands.buffer(side).data
@@ -135,6 +142,10 @@ class _Kernel:
     def _free(self, slot: Any) -> Any:
         return self._full(self.config.stages + slot)
 
+    def _multiplied(self) -> Any:
+        """The barrier of those that multiply, when all have."""
+        return self._full(2 * self.config.stages)
+
     def _make_barriers(self) -> None:
         """Initialize each slot's barriers: full after the copies, free after all that multiply."""
         filling = 1 if self.config.copies == "tma" else WARPGROUP
@@ -142,6 +153,7 @@ class _Kernel:
             for slot in range(self.config.stages):
                 mbarrier.init(self._full(slot), filling)
                 mbarrier.init(self._free(slot), self.config.consumers * WARPGROUP // _LANES)
+            mbarrier.init(self._multiplied(), self.config.consumers * WARPGROUP // _LANES)
             mbarrier.fence_init()
         I.evaluate(I.tvm_storage_sync("shared"))
 
@@ -245,6 +257,9 @@ class _Kernel:
             with I.If(tirx.And(self.lane % _LANES == 0, step > 0)), I.Then():
                 mbarrier.arrive(self._free((step + self.config.stages - 1) % self.config.stages))
         I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
+        with I.If(self.lane % _LANES == 0), I.Then():
+            mbarrier.arrive(self._multiplied())
+        mbarrier.wait(self._multiplied(), 0)
         for tile, acc in enumerate(accumulators):
             self._store(acc, row + (group * self.config.tiles + tile) * self.mma.m, column)
 
@@ -271,25 +286,63 @@ class _Kernel:
         I.evaluate(T.ptx[self.mma.ptx](*registers, *descriptors, True, *immediates))
 
     def _store(self, acc: Any, row: Any, column: Any) -> None:
-        """Store a lane's part of a tile, in accesses as wide as the result allows."""
-        operand = self.mma.operand("acc")
-        values = self._as_elements(acc)
+        """Store a warpgroup's tile row by row, by way of the slots, which nobody reads any more.
+
+        A lane's accumulators lie in runs of two columns, and would be stored in parts of segments.
+        """
+        operand, staging = self.mma.operand("acc"), self.plan.staging
+        values, subgroup = self._as_elements(acc), self.lane // _LANES % _SUBGROUPS
+        lane, count = self.lane % _LANES, operand.elements_per_lane // staging.parts
+        kind, run = tvm_dtype(self.mma.c), self._stored_run()
+        size = dtype_bits(self.mma.c) // 8
+        words = staging.nbytes(self.config.consumers) // size
+        view = I.decl_buffer((words,), kind, data=self.memory.data, scope="shared.dyn")
+        first = I.Bind((self.lane // _LANES - _SUBGROUPS) * (staging.rows * staging.pitch))
+        for part in range(staging.parts):
+            self._sync_subgroup()
+            for start in range(part * count, (part + 1) * count, _PAIR):
+                m, n = coords(operand, lane, subgroup, start)
+                place = first + (m - subgroup * staging.rows) * staging.pitch
+                with I.vectorized(_PAIR) as at:
+                    left = n - part * staging.columns
+                    I.buffer_store(view, values[start + at], [place + left + at])
+            self._sync_subgroup()
+            across = staging.columns // run
+            held = I.alloc_buffer((run,), kind, scope="local")
+            with I.serial(0, staging.rows * across // _LANES) as turn:
+                number = turn * _LANES + lane
+                m, n = number // across, number % across * run
+                for at in range(0, run, _LINE // size):
+                    with I.vectorized(min(run, _LINE // size)) as one:
+                        source = first + m * staging.pitch + n + at + one
+                        I.buffer_store(held, view[source], [at + one])
+                below = row + subgroup * staging.rows + m
+                self._store_run(held, below, column + part * staging.columns + n, run)
+
+    def _stored_run(self) -> int:
+        """Elements of a row of the result that a lane stores at once."""
         shape = self.shape
-        bits = max(dtype_bits(self.mma.c), shape.epilogue_bits)
-        count = vector_elements(bits, operand.element[-1], shape.row("result"))
-        subgroup, lane = self.lane // _LANES % (WARPGROUP // _LANES), self.lane % _LANES
-        for start in range(0, operand.elements_per_lane, count):
-            m, n = coords(operand, lane, subgroup, start)
-            i, j = (self._wide(index) for index in (row + m, column + n))
-            with ExitStack() as stack:
-                if (inside := self._inside([i, j])) is not None:
-                    stack.enter_context(I.If(inside))
-                    stack.enter_context(I.Then())
-                if count == 1:
-                    self.operands.store(self.group, i, j, values[start])
-                    continue
-                at = stack.enter_context(I.vectorized(count))
-                self.operands.store(self.group, i, j + at, values[start + at])
+        bits = max(DataType(shape.memory_dtype("result")).bits, shape.epilogue_bits, 8)
+        most = min(8 * _LINE // bits, _MOST_LANES)
+        # So that all lanes store in each turn.
+        half = self.plan.staging.columns // 2
+        return vector_elements(bits, most, gcd(shape.row("result"), half))
+
+    def _store_run(self, held: Any, row: Any, column: Any, count: int) -> None:
+        i, j = (self._wide(index) for index in (row, column))
+        with ExitStack() as stack:
+            if (inside := self._inside([i, j])) is not None:
+                stack.enter_context(I.If(inside))
+                stack.enter_context(I.Then())
+            if count == 1:
+                self.operands.store(self.group, i, j, held[0])
+                return
+            at = stack.enter_context(I.vectorized(count))
+            self.operands.store(self.group, i, j + at, held[at])
+
+    @staticmethod
+    def _sync_subgroup() -> None:
+        I.evaluate(T.cuda.warp_sync())
 
     def _wide(self, index: Any) -> Any:
         """Cast an index to the type by which the operands' arrays are indexed."""

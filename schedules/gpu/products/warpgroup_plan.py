@@ -25,10 +25,12 @@ from tvm_iree_ext.intrin.wgmma import SharedOperand
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 
 WARPGROUP = 128  # lanes
+_SUBGROUPS = 4  # of a warpgroup
+_PAD_BYTES = 32  # of a row of accumulators in shared memory
 _STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
 _SWIZZLES = (128, 64, 32, 16)
 _ATOM_BYTES = 1024  # to which swizzled tiles are aligned
@@ -119,6 +121,31 @@ def _cut(extents: Ints, row_bytes: int) -> list[tuple[Ints, Ints, int]]:
 
 
 @dataclass(frozen=True)
+class Staging:
+    """Accumulators in shared memory on their way to the result: a part for each subgroup.
+
+    Attributes:
+        columns: of a tile that are there at once.
+        parts: in which a tile's columns come.
+        itemsize: of an accumulator.
+    """
+
+    columns: int
+    parts: int
+    itemsize: int
+    rows = 16  # of a subgroup
+
+    @property
+    def pitch(self) -> int:
+        """Elements from a row to the next: eight rows of eight pairs lie in different banks."""
+        return self.columns + _PAD_BYTES // self.itemsize
+
+    def nbytes(self, consumers: int) -> int:
+        """Bytes of all subgroups."""
+        return consumers * _SUBGROUPS * self.rows * self.pitch * self.itemsize
+
+
+@dataclass(frozen=True)
 class WarpgroupPlan:
     """The plan of a product by warpgroups.
 
@@ -141,6 +168,17 @@ class WarpgroupPlan:
     def slot_bytes(self) -> int:
         """Bytes of a step's tiles."""
         return sum(tile.nbytes for tile in self.shared.values())
+
+    @property
+    def staging(self) -> Staging:
+        """Accumulators in the slots, as many columns of a tile at once as there is room for."""
+        itemsize, room = dtype_bits(self.mma.c) // 8, self.config.stages * slot_stride(self)
+        parts = 1
+        while True:
+            found = Staging(self.mma.n // parts, parts, itemsize)
+            if found.nbytes(self.config.consumers) <= room or self.mma.n // parts % 16:
+                return found
+            parts *= 2
 
     @property
     def lanes(self) -> int:
@@ -259,8 +297,8 @@ def slot_stride(plan: WarpgroupPlan) -> int:
 
 
 def shared_bytes(plan: WarpgroupPlan) -> int:
-    """Bytes of shared memory of a workgroup: the slots, and two barriers for each."""
-    return plan.config.stages * (slot_stride(plan) + 2 * mbarrier.BYTES)
+    """Bytes of shared memory of a workgroup: the slots, two barriers for each, and one of all."""
+    return plan.config.stages * (slot_stride(plan) + 2 * mbarrier.BYTES) + mbarrier.BYTES
 
 
 def _widest(mma: Mma, side: str, k_major: bool) -> SharedOperand:
@@ -306,12 +344,15 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
 
 
 def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
-    """The instructions of a chip's warpgroups for a product's types, but for narrow ones."""
+    """The instructions of a chip's warpgroups for a product's types, but for narrow ones.
+
+    Those that round what they multiply are for configs that name them.
+    """
     chip, wanted = gpu_chip(target), (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
     return [
         mma
         for mma in mma_table().values()
-        if mma.kind == "warpgroup" and mma.on(chip.name)
+        if mma.kind == "warpgroup" and mma.on(chip.name) and mma.a not in ROUNDING
         if mma.n >= min(_NARROW, shape.n or _NARROW)
         if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
     ]

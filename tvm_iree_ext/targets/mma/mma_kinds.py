@@ -42,6 +42,9 @@ _TVM_DTYPES = {
     "i8": "int8",
     "i4": "int4",
 }
+ROUNDING = ("tf32", "xf32")
+"""Types of numbers of float32 that are rounded before they are multiplied."""
+
 _BITS = {"f64": 64, "f16": 16, "bf16": 16, "i8": 8, "e8m0": 8, "i4": 4, "f4e2m1fn": 4}
 
 

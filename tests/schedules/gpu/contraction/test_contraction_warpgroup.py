@@ -125,3 +125,11 @@ def test_numbers_that_do_not_fit_are_refused(numbers, message):
     op = ops.matmul((64, 64), (64, 64), dtype=HALF)
     with pytest.raises(ScheduleError, match=message):
         RULE.lower(op, HOPPER, config_of(**numbers))
+
+
+@pytest.mark.parametrize("size", [64, 512, 4096])
+def test_float32_is_never_rounded_unless_a_config_asks_for_it(size):
+    op = ops.matmul((size, size), (size, size), transpose_rhs=True)
+    assert "TF32" not in RULE.heuristic(op, HOPPER).mma_kind
+    forms = RULE.space(op, HOPPER).forms
+    assert not [one.base.mma_kind for one in forms if "TF32" in one.base.mma_kind]

@@ -135,7 +135,7 @@ def test_it_compiles_to_its_instructions(rhs_order):
             "no such warpgroup instruction",
         ),
         ("cuda:sm_90a", WarpgroupConfig("NV_WGMMA_F32_64x128x16_BF16"), "its types are bfloat16"),
-        ("cuda:sm_90a", WarpgroupConfig(WIDE, stages=5), "5 stages of tiles take 245840 bytes"),
+        ("cuda:sm_90a", WarpgroupConfig(WIDE, stages=5), "5 stages of tiles take 245848 bytes"),
         ("cuda:sm_90a", WarpgroupConfig(WIDE, tiles=2), "take 256 registers of a lane; there are"),
         (
             "cuda:sm_90a",
