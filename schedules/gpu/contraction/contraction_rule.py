@@ -13,13 +13,7 @@ from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
     MatrixOperands,
 )
-from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import (
-    WARPGROUP_ALGORITHMS,
-    chosen_warpgroups,
-    lower_by_warpgroups,
-    warpgroup_forms,
-    warpgroup_numbers,
-)
+from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import lower_by_warpgroups
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
@@ -30,6 +24,12 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
     matmul_numbers,
 )
 from tvm_iree_ext.schedules.gpu.products.multiplied_types import Types, multiplied_types
+from tvm_iree_ext.schedules.gpu.products.warpgroup_numbers import (
+    WARPGROUP_ALGORITHMS,
+    chosen_warpgroups,
+    warpgroup_forms,
+    warpgroup_numbers,
+)
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import plan_warpgroup_matmul
 
 _MOST_ROWS = (1 << 31) - 1  # of a matrix: tiles are counted in 32 bits
@@ -59,9 +59,9 @@ class GpuContraction(GpuRule):
     def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
         """The largest tiles that fit the chip and keep it busy; by warpgroups where it has them."""
         shape = _shape(op, target)
-        if (found := chosen_warpgroups(ContractionMatrices(op), shape, target)) is not None:
-            return found
-        return lowering_config(matmul_config(shape, target))
+        in_rows = all(map(ContractionMatrices(op).row_by_row, SIDES))
+        found = chosen_warpgroups(shape, target) if in_rows else None
+        return found or lowering_config(matmul_config(shape, target))
 
     def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Instructions, tiles, subgroups, stages, parts of K; also by warpgroups where they fit."""

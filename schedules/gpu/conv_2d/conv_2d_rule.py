@@ -1,5 +1,6 @@
 """The GPU rule for convolutions: implicit products of matrices, or each lane an element.
 
+    warpgroup_tma   windows x filters by warpgroups, where a chip has them and windows are boxes
     mma      windows x filters by the rule for contractions, the windows read where they lie
     direct   every lane sums up an element of the result by itself: groups of so few filters that
              a matrix instruction would be empty, depthwise convolutions among them
@@ -15,10 +16,11 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import TuningSpace, form
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_direct import direct_conv_2d
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
+from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_warpgroup import conv_windows, lower_by_warpgroups
 from tvm_iree_ext.schedules.gpu.emit.launches import LaneConfig
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
@@ -30,6 +32,13 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
     matmul_numbers,
 )
 from tvm_iree_ext.schedules.gpu.products.multiplied_types import multiplied_types
+from tvm_iree_ext.schedules.gpu.products.warpgroup_numbers import (
+    WARPGROUP_ALGORITHMS,
+    chosen_warpgroups,
+    warpgroup_forms,
+    warpgroup_numbers,
+)
+from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import plan_warpgroup_matmul
 from tvm_iree_ext.targets.gpu import subgroup_size
 
 _DIRECT = "direct"
@@ -60,14 +69,25 @@ class GpuConv2d(GpuRule):
         """Matrix instructions where groups have columns for them; the contraction's tiles."""
         if op.groups > 1 and op.group_filters < _FILTERS:
             return LaneConfig(_DIRECT, _SUBGROUPS * subgroup_size(target)).lowering()
-        return lowering_config(matmul_config(_shape(op, target), target))
+        shape, windows = _shape(op, target), conv_windows(op)
+        found = None if windows is None else chosen_warpgroups(shape, target, windows)
+        return found or lowering_config(matmul_config(shape, target))
 
     def space(self, op: Conv2d, target: Target) -> TuningSpace:
         """The space of a product on matrix instructions; and each lane an element."""
         usual, size = self.heuristic(op, target), subgroup_size(target)
         lanes = LaneConfig.choice("lanes", tuple(size * many for many in (1, 2, 4, 8)))
         base = LaneConfig(_DIRECT, _SUBGROUPS * size).lowering()
-        return matmul_space(_shape(op, target), target, usual, self.check, [form(base, lanes)])
+        shape, windows = _shape(op, target), conv_windows(op)
+        forms = [] if windows is None else warpgroup_forms(shape, target, windows)
+
+        def refused(config: LoweringConfig) -> str | None:
+            if config.algorithm == _DIRECT:
+                return None
+            numbers = warpgroup_numbers(self.check(config))
+            return refusal(lambda: plan_warpgroup_matmul(shape, target, numbers, windows))
+
+        return matmul_space(shape, target, usual, self.check, [form(base, lanes), *forms], refused)
 
     def lower(self, op: Conv2d, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``, of one kernel, or two where K is split.
@@ -76,11 +96,15 @@ class GpuConv2d(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         check = self.check(config)
-        if check.algorithm(MMA, _DIRECT) == _DIRECT:
+        algorithm = check.algorithm(MMA, _DIRECT, *WARPGROUP_ALGORITHMS[:1])
+        if algorithm == _DIRECT:
             workgroup = LaneConfig.parse(check, _DIRECT).workgroup(check, target)
             return ir.IRModule({op.entry: direct_conv_2d(op, target, workgroup.subgroups)})
         shape = _shape(op, target)
         operands = ConvOperands(op, shape)
+        if algorithm != MMA:
+            func = lower_by_warpgroups(op, shape, operands, target, check)
+            return ir.IRModule({op.entry: operands.settled(func)})
         sch = schedule_matmul(shape, target, matmul_numbers(check), operands)
         return ir.IRModule({op.entry: operands.settled(sch.mod["main"])})
 

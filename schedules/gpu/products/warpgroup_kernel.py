@@ -28,6 +28,7 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     shared_bytes,
     slot_stride,
 )
+from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits, tvm_dtype
 
@@ -35,7 +36,7 @@ _LANES = 32
 _SUBGROUPS = WARPGROUP // _LANES
 _PAIR = 2  # accumulators side by side
 _LINE = 16  # bytes of an access
-_MOST_LANES = 8  # of a vector of TVM's CUDA printer, for every type
+_MOST_LANES = 4  # TVM prints comparisons of no more for CUDA
 _ALL = 0xFFFFFFFF  # lanes of a subgroup
 _GROUP = 8  # rows of tiles that workgroups near in time share columns of
 FEW, MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
@@ -46,6 +47,7 @@ def warpgroup_matmul(
     target: Target,
     config: WarpgroupConfig,
     operands: MatmulOperands | None = None,
+    windows: ConvWindows | None = None,
 ) -> tirx.PrimFunc:
     """The func of a product.
 
@@ -55,11 +57,12 @@ def warpgroup_matmul(
         config: the numbers.
         operands: what the func takes, by default matrices ``matmul(lhs, rhs, result)``.  Those of
             lhs and rhs lie row by row in memory, groups one after the other.
+        windows: where rows are pixels of a convolution.
 
     Raises:
         ScheduleError: as :func:`plan_warpgroup_matmul`.
     """
-    plan = plan_warpgroup_matmul(shape, target, config)
+    plan = plan_warpgroup_matmul(shape, target, config, windows)
     return _Kernel(plan, operands or PlainOperands(shape)).func()
 
 
@@ -77,7 +80,8 @@ class _Kernel:
             if self.config.copies == "tma":
                 for side in SIDES:
                     data = self.operands.buffer(side).data
-                    self.maps[side] = self.plan.tensor_map(side, self._some_rows()).encode(data)
+                    described = self.plan.tensor_map(side, self._some_rows(), self._batch())
+                    self.maps[side] = described.encode(data)
             with ExitStack() as stack:
                 count = self._row_tiles() * self.plan.grid[1]
                 tile = stack.enter_context(I.launch_thread("blockIdx.x", count))
@@ -97,11 +101,17 @@ class _Kernel:
         """At least one: a tensor map has no fewer."""
         return self._rows if self.shape.m is not None else tirx.max(self._rows, 1)
 
+    def _batch(self) -> Any:
+        """The images of a convolution: a number, or an expression."""
+        windows = self.plan.windows
+        if windows is None:
+            return 1
+        return windows.image[0] or self.operands.buffer("lhs").shape[0]
+
     def _row_tiles(self) -> Any:
         if self.shape.m is not None:
             return self.plan.grid[0]
-        height = self.plan.tile[0]
-        return tirx.Cast("int32", (self._rows + (height - 1)) // height)
+        return tirx.Cast("int32", self.plan.row_tiles(self._rows, self._batch()))
 
     def _matrix(self, side: str) -> Any:
         """The array of an operand, its dims those of the plan."""
@@ -186,8 +196,30 @@ class _Kernel:
                 if self.config.copies != "tma":
                     self._filled(slot)
 
+    def _copy_windows(self, side: str, row: Any, column: Any, step: Any, slot: Any) -> None:
+        """Copy a step's boxes of the image, or of the filter."""
+        tile, windows, depth = self.plan.shared[side], self.plan.windows, self.plan.tile[2]
+        assert windows is not None
+        if side == "lhs":
+            number = row // self.mma.m
+            boxes = [
+                (windows.source(number + place, step, depth), place * tile.bytes_each)
+                for place in range(tile.count)
+            ]
+        else:
+            boxes = [
+                (windows.filter_source(column, step, depth, corner), place)
+                for corner, _, place in tile.boxes
+            ]
+        for at, place in boxes:
+            address = self._address(slot * self.stride + tile.offset + place)
+            mbarrier.copy_box(address, self.maps[side], at, self._full(slot))
+
     def _copy_tile(self, side: str, row: Any, column: Any, step: Any, slot: Any) -> None:
         tile = self.plan.shared[side]
+        if self.plan.windows is not None:
+            self._copy_windows(side, row, column, step, slot)
+            return
         across, along = (row if side == "lhs" else column), step * self.plan.tile[2]
         first = (across, along) if tile.operand.k_major else (along, across)
         lead = [self.group] if self.plan.groups > 1 else []
@@ -330,8 +362,12 @@ class _Kernel:
 
     def _store_run(self, held: Any, row: Any, column: Any, count: int) -> None:
         i, j = (self._wide(index) for index in (row, column))
+        inside = self._inside([i, j])
+        if (windows := self.plan.windows) is not None:
+            i, is_pixel = windows.pixel(i // self.mma.m, i % self.mma.m, self._batch())
+            inside = is_pixel if inside is None else tirx.And(is_pixel, inside)
         with ExitStack() as stack:
-            if (inside := self._inside([i, j])) is not None:
+            if inside is not None:
                 stack.enter_context(I.If(inside))
                 stack.enter_context(I.Then())
             if count == 1:
@@ -366,7 +402,9 @@ class _Kernel:
     def _inside(self, at: list[Any]) -> Any | None:
         inside: Any = None
         extents = (self._rows, self.plan.extents[1])
-        for index, extent, tile in zip(at, extents, self.plan.tile, strict=False):
+        dims = list(zip(at, extents, self.plan.tile, strict=False))
+        # Pixels are looked for by themselves.
+        for index, extent, tile in dims if self.plan.windows is None else dims[1:]:
             if not isinstance(extent, int) or extent % tile:
                 condition = index < extent
                 inside = condition if inside is None else tirx.And(inside, condition)

@@ -24,6 +24,7 @@ from tvm_iree_ext.intrin import mbarrier
 from tvm_iree_ext.intrin.wgmma import SharedOperand
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
@@ -43,6 +44,7 @@ two warpgroups, or one of three.
 _COPIES = ("tma", "async")
 _NARROW = 64  # columns; fewer are for results that have no more
 _GUESSED_ROWS = 8192  # where they are known at call time
+_GUESSED_IMAGES = 8  # likewise
 _STEP_COST = 64  # of copying a row or column of a tile, in multiplications
 
 
@@ -154,6 +156,7 @@ class WarpgroupPlan:
         extents: m, n and k of each; m is a guess where it is known at call time.
         tile: rows, columns and depth of a workgroup's step.
         shared: the tiles of ``lhs`` and ``rhs`` in a slot.
+        windows: where rows are pixels of a convolution.
     """
 
     shape: MatmulShape
@@ -163,6 +166,7 @@ class WarpgroupPlan:
     extents: Ints
     tile: Ints
     shared: dict[str, WarpgroupTile]
+    windows: ConvWindows | None = None
 
     @property
     def slot_bytes(self) -> int:
@@ -188,12 +192,21 @@ class WarpgroupPlan:
     @property
     def steps(self) -> int:
         """Along k."""
+        if self.windows is not None:
+            return self.windows.steps(self.tile[2])
         return -(-self.extents[2] // self.tile[2])
+
+    def row_tiles(self, rows: Any, batch: Any) -> Any:
+        """Tiles of so many rows, or of the pixels of so many images."""
+        if self.windows is None:
+            return -(-rows // self.tile[0])
+        return -(-self.windows.boxes(batch) // self.shared["lhs"].count)
 
     @property
     def grid(self) -> Ints:
         """Tiles of rows and of columns."""
-        return (-(-self.extents[0] // self.tile[0]), -(-self.extents[1] // self.tile[1]))
+        batch = (self.windows.image[0] or _GUESSED_IMAGES) if self.windows else 1
+        return (self.row_tiles(self.extents[0], batch), -(-self.extents[1] // self.tile[1]))
 
     def matrix(self, side: str, rows: Any) -> tuple[Any, ...]:
         """Extents of ``lhs`` or ``rhs``, as it lies in memory: after the groups, if several.
@@ -208,24 +221,36 @@ class WarpgroupPlan:
     def _groups(self) -> Ints:
         return (self.groups,) if self.groups > 1 else ()
 
-    def tensor_map(self, side: str, rows: Any) -> mbarrier.TensorMapDescriptor:
-        """Tensor map of ``lhs`` or ``rhs``; ``rows`` as of :meth:`matrix`.
+    def tensor_map(self, side: str, rows: Any, batch: Any = 1) -> mbarrier.TensorMapDescriptor:
+        """Tensor map of ``lhs`` or ``rhs``; ``rows`` as of :meth:`matrix`, ``batch`` the images.
 
         Raises:
             TargetError: where the tensor memory unit cannot copy it.
         """
         tile = self.shared[side]
         _, box, _ = tile.boxes[0]
+        extents, lead = self.matrix(side, rows), tuple(1 for _ in self._groups)
+        if self.windows is not None:
+            channels, filters = self.windows.image[3], self.extents[1]
+            if side == "lhs":
+                extents, lead = (batch, *self.windows.image[1:]), self.windows.box[:2]
+                box = (self.windows.box[2], box[1])
+            else:
+                extents, lead = (prod(self.windows.kernel), channels, filters), (1,)
         return mbarrier.TensorMapDescriptor(
-            side, tvm_dtype(tile.operand.dtype), self.matrix(side, rows),
-            (*(1 for _ in self._groups), *box), tile.operand.swizzle_bytes,
-        )  # fmt: skip
+            side, tvm_dtype(tile.operand.dtype), extents, (*lead, *box), tile.operand.swizzle_bytes
+        )
 
 
 def plan_warpgroup_matmul(
-    shape: MatmulShape, target: Target, config: WarpgroupConfig
+    shape: MatmulShape,
+    target: Target,
+    config: WarpgroupConfig,
+    windows: ConvWindows | None = None,
 ) -> WarpgroupPlan:
     """Derive the tiles of a product, and check them against the chip.
+
+    ``windows`` say where the rows are, where they are pixels.
 
     Raises:
         ScheduleError: for what the chip, the instruction or shared memory cannot have.
@@ -240,7 +265,7 @@ def plan_warpgroup_matmul(
         raise ScheduleError(f"{where}: its types are {', '.join(dtypes)}")
     rows = shape.m
     if rows is None and shape.lhs_order == (0, 1):
-        rows = _GUESSED_ROWS
+        rows = _GUESSED_IMAGES * prod(windows.output) if windows else _GUESSED_ROWS
     extents = tuple(extent for extent in (rows, shape.n, shape.k) if extent is not None)
     own = not any(map(shape.converts, SIDES))
     if len(extents) < 3 or shape.groups is None or not own:
@@ -274,7 +299,7 @@ def plan_warpgroup_matmul(
     except TargetError as error:
         raise ScheduleError(f"matmul by {error}") from error
     tile = (counts["lhs"] * mma.m, mma.n, _STEPS * mma.k)
-    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared)
+    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared, windows)
     size = shared_bytes(plan)
     if size > chip.shared_memory_bytes:
         raise ScheduleError(
@@ -284,7 +309,7 @@ def plan_warpgroup_matmul(
     if config.copies == "tma":
         for side in SIDES:
             try:
-                plan.tensor_map(side, extents[0])
+                plan.tensor_map(side, extents[0], windows.image[0] or 1 if windows else 1)
             except TargetError as error:
                 raise ScheduleError(f"{where}: {error}") from error
     return plan
@@ -311,7 +336,9 @@ def _widest(mma: Mma, side: str, k_major: bool) -> SharedOperand:
     return plain
 
 
-def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
+def warpgroup_config(
+    shape: MatmulShape, target: Target, windows: ConvWindows | None = None
+) -> WarpgroupConfig:
     """The config for a product: the largest tile of which all cores get one, and what fits it.
 
     Raises:
@@ -329,10 +356,10 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
     for mma in kinds:
         for consumers in (2, 1):
             for stages in (4, 3, 2):
-                for copies in _COPIES:
+                for copies in _COPIES if windows is None else _COPIES[:1]:
                     config = WarpgroupConfig(mma.name, consumers, 1, stages, copies)
                     try:
-                        plan = plan_warpgroup_matmul(shape, target, config)
+                        plan = plan_warpgroup_matmul(shape, target, config, windows)
                     except ScheduleError as refused:
                         error = refused
                         continue

@@ -1,0 +1,108 @@
+"""The numbers of products by warpgroups as lowering configs, and when they are chosen."""
+
+from dataclasses import replace
+
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import ScheduleError, TargetError
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, form
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
+    WarpgroupConfig,
+    plan_warpgroup_matmul,
+    warpgroup_config,
+    warpgroup_kinds,
+)
+from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
+from tvm_iree_ext.targets.gpu import gpu_chip
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
+
+_SUBGROUPS = 4  # of a warpgroup
+_ENOUGH = 2  # tiles for so many cores at least one, else K is better split among more workgroups
+_COLUMNS = 32  # a tuner tries instructions of multiples of so many columns
+_PREFIX = "warpgroup_"
+WARPGROUP_ALGORITHMS = (f"{_PREFIX}tma", f"{_PREFIX}async")
+"""By how tiles are copied."""
+
+
+def chosen_warpgroups(
+    shape: MatmulShape, target: Target, windows: ConvWindows | None = None
+) -> LoweringConfig | None:
+    """The config by warpgroups; None where the other rule is better, or the only one.
+
+    Copies by lanes gain nothing over that rule; few tiles leave cores idle, among which it splits
+    K; and few rows leave most of an instruction without use.
+    """
+    if not mma_kinds(target, ("warpgroup",)):
+        return None
+    try:
+        config = warpgroup_config(shape, target, windows)
+        plan = plan_warpgroup_matmul(shape, target, config, windows)
+    except ScheduleError:
+        return None
+    parts = gpu_chip(target).parts
+    tiles = plan.groups * plan.grid[0] * plan.grid[1]
+    enough = not parts or _ENOUGH * tiles >= parts[0].cores
+    filled = 2 * plan.extents[0] >= plan.grid[0] * plan.tile[0]
+    return _lowering(config) if config.copies == "tma" and enough and filled else None
+
+
+def _lowering(config: WarpgroupConfig) -> LoweringConfig:
+    mma = mma_kind(config.mma_kind)
+    return LoweringConfig(
+        algorithm=f"{_PREFIX}{config.copies}",
+        workgroup_tile={"m": config.consumers * config.tiles * mma.m, "n": mma.n},
+        promote=SIDES,
+        mma_kind=config.mma_kind,
+        subgroups={"m": _SUBGROUPS * config.consumers, "n": 1},
+        stages=config.stages,
+    )
+
+
+def warpgroup_numbers(check: ConfigCheck) -> WarpgroupConfig:
+    """A config's numbers, in instructions and warpgroups.
+
+    Raises:
+        ScheduleError: for a number that is missing, or no multiple of the instruction's.
+    """
+    config = check.config
+    try:
+        mma = mma_kind(config.mma_kind)
+    except TargetError as error:
+        raise ScheduleError(f"{check.rule}: {error}") from error
+    consumers = check.parts("subgroups", "m", _SUBGROUPS)
+    return WarpgroupConfig(
+        mma.name,
+        consumers,
+        check.parts("workgroup_tile", "m", consumers * mma.m),
+        check.count("stages", config.stages),
+        config.algorithm.removeprefix(_PREFIX),
+    )
+
+
+def warpgroup_forms(
+    shape: MatmulShape, target: Target, windows: ConvWindows | None = None
+) -> list[ConfigForm]:
+    """Tuning forms of warpgroups: one for each instruction, with its own columns."""
+    kinds = warpgroup_kinds(shape, target)
+    try:
+        usual = _lowering(warpgroup_config(shape, target, windows)) if kinds else None
+    except ScheduleError:
+        usual = None
+    found: list[ConfigForm] = []
+    for mma in kinds:
+        if usual is None or mma.n % _COLUMNS:
+            continue
+        base = replace(usual, mma_kind=mma.name, workgroup_tile={"m": mma.m, "n": mma.n})
+        rows = tuple(tiles * mma.m // _SUBGROUPS for tiles in (1, 2))
+        found.append(
+            form(
+                replace(base, subgroups={"m": _SUBGROUPS, "n": 1}),
+                Choice("subgroups.m", tuple(_SUBGROUPS * many for many in (1, 2, 3))),
+                Choice("workgroup_tile.m", rows, ("subgroups.m",)),
+                Choice("stages", (2, 3, 4, 5, 6)),
+            )
+        )
+    return found
