@@ -69,10 +69,11 @@ class SortOrder:
 
     def swaps(self, left: Sequence[Expr], here: Expr, right: Sequence[Expr], there: Expr) -> Expr:
         """Whether the element of the place ``there`` goes before that of ``here``."""
-        tied = tirx.And(tirx.Not(self.after(right, left)), there < here)
+        # Bits, not conditions: in C each of these would branch.
+        tied = tirx.bitwise_and(tirx.Not(self.after(right, left)), there < here)
         none = tirx.const(NO_PLACE, "int32")
-        swapped = tirx.Or(here == none, tirx.Or(self.after(left, right), tied))
-        return tirx.And(there != none, swapped)
+        swapped = tirx.bitwise_or(here == none, tirx.bitwise_or(self.after(left, right), tied))
+        return tirx.bitwise_and(there != none, swapped)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class RegionOrder(SortOrder):
         a, b = one[plain.operand], other[plain.operand]
         if not str(a.ty.dtype).startswith("float"):
             return swapped
-        return tirx.Or(swapped, tirx.And(is_nan(a), tirx.Not(is_nan(b))))
+        return tirx.bitwise_or(swapped, tirx.bitwise_and(is_nan(a), tirx.Not(is_nan(b))))
 
     def _filled(self, words: Sequence[Expr]) -> list[Expr]:
         """Values of all operands; 0 for those that are not looked at."""

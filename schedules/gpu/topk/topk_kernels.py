@@ -1,13 +1,14 @@
 """Kernels of top-k.
 
 network   lines that fit shared memory, inits and all: sorted there, and the first are written
-tiles     of longer ones every tile is sorted in shared memory, and its K first are what the next
-          round has, until one tile is left
-merge     K too large for that, or extents that are known at call time: the whole line is sorted
+filter    of longer ones each part lists what beats the K-th so far, see :mod:`.topk_filter`
+merge     K too large for that, or known at call time: the whole line is sorted
 
 In the dialect's first form this is what its loops select where the comparison is plain and the
 inits are in order.  Whether they are is looked at, line by line; the others go through the loops.
 """
+
+from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
@@ -17,19 +18,27 @@ from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 from tvm_iree_ext.ops.base.comparators import is_nan
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import i64
+from tvm_iree_ext.schedules.base.rule_config import number
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.lanes import wide
-from tvm_iree_ext.schedules.gpu.emit.launches import for_each, global_memory, workgroup
+from tvm_iree_ext.schedules.gpu.emit.launches import for_each
 from tvm_iree_ext.schedules.gpu.ordering.sort_merge import emit_merges
-from tvm_iree_ext.schedules.gpu.ordering.sort_network import Sorted, SortShape, emit_network
-from tvm_iree_ext.schedules.gpu.ordering.sort_tile import NO_PLACE, SortTile, line_position, seen
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape, emit_network
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import NO_PLACE, line_position, seen
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import SortTileConfig
+from tvm_iree_ext.schedules.gpu.topk.topk_filter import emit_filter
 from tvm_iree_ext.schedules.gpu.topk.topk_operands import TopkOperands
 from tvm_iree_ext.tir.tir_expressions import Expr
 
 
-def topk_kernel(op: Topk, algorithm: str, shape: SortShape) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in one of the forms."""
+@dataclass(frozen=True)
+class TopkTileConfig(SortTileConfig):
+    """The same for top-k; ``splits`` are the parts of a line, each of another workgroup."""
+
+    splits: int = number("splits", most=1 << 16, forms=("filter",))
+
+
+def topk_kernel(op: Topk, config: TopkTileConfig, shape: SortShape, kind: str) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in one of the forms, for a kind of target."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TopkOperands(op)
         I.func_attr({OWN_BARRIERS: True})
@@ -37,84 +46,15 @@ def topk_kernel(op: Topk, algorithm: str, shape: SortShape) -> tirx.PrimFunc:
             operands.declare()
             selects = op.keeps_pairs or op.order is not None
             if selects:
-                if algorithm == "network":
+                if config.algorithm == "network":
                     emit_network(operands, shape)
-                elif algorithm == "tiles":
-                    _emit_tiles(operands, shape)
+                elif config.algorithm == "filter":
+                    emit_filter(operands, shape, kind, config.splits)
                 else:
                     emit_merges(operands, shape)
             if not op.keeps_pairs:
                 _Loops(operands, shape, selects).emit()
     return builder.get()
-
-
-def rounds(length: int, kept: int, tile: int) -> list[int]:
-    """How many candidates each round begins with, where tiles leave their first."""
-    found = [length]
-    while found[-1] > tile:
-        found.append(-(-found[-1] // tile) * kept)
-    return found
-
-
-def _emit_tiles(operands: TopkOperands, shape: SortShape) -> None:
-    length, kept = emit.known(operands.length), emit.known(operands.kept)
-    assert length is not None
-    assert kept is not None
-    *before, last = rounds(length, kept, shape.elements)
-    source: Sorted = operands
-    for count in before:
-        source = _round(source, operands, shape, count, kept)
-    reach = max(1 << (last - 1).bit_length(), 2)
-    emit_network(source, SortShape(shape.subgroups, shape.size, max(reach, 2), reach))
-
-
-def _round(
-    source: Sorted, operands: TopkOperands, shape: SortShape, count: int, kept: int
-) -> "_Left":
-    """Every tile's first candidates, which are what the next round has."""
-    tiles = -(-count // shape.elements)
-    left = _Left(operands, tiles * kept)
-    with workgroup(emit.product([operands.lines, tiles]), shape) as (number, lane):
-        line, part = map(I.Bind, emit.divide(wide(number), tiles))
-        tile = SortTile(operands.order, shape.elements, shape.elements, lane, shape.lanes)
-        with tile.each() as (_, position, at):
-            whole = I.Bind(part * shape.elements + wide(position))
-            with I.If(whole < count):
-                with I.Then():
-                    tile.put(at, *source.load(line, whole))
-                with I.Else():
-                    tile.put_none(at)
-        tile.sort()
-        with tile.each() as (_, position, at), I.If(position < kept), I.Then():
-            to = I.Bind(left.at(line, part * kept + wide(position)))
-            for memory, words in zip(left.keys, tile.words, strict=True):
-                I.buffer_store(memory, words[at], [to])
-            I.buffer_store(left.places, tile.places[at], [to])
-    return left
-
-
-class _Left:
-    """Candidates left of each line after a round, in memory."""
-
-    def __init__(self, operands: TopkOperands, length: int) -> None:
-        self.lines, self.kept, self.order = operands.lines, operands.kept, operands.order
-        self.is_weak, self.beside, self.length = True, False, length
-        self.move = operands.move
-        count = i64(emit.product([operands.lines, length]))
-        self.keys = [
-            global_memory(f"best{at}_of_{length}", count, dtype)
-            for at, dtype in enumerate(self.order.word_types)
-        ]
-        self.places = global_memory(f"best_places_of_{length}", count, "int32")
-
-    def at(self, line: Expr, position: Expr) -> Expr:
-        """Index of a candidate."""
-        return line * i64(self.length) + position
-
-    def load(self, line: Expr, position: Expr) -> tuple[list[Expr], Expr]:
-        """The words of a candidate, and its place."""
-        at = I.Bind(self.at(line, position))
-        return [memory[at] for memory in self.keys], self.places[at]
 
 
 class _Loops:

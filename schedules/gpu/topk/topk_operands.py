@@ -46,13 +46,15 @@ class CandidateOrder(SortOrder):
         forward = self.op.ranks(other, value)
         first = forward
         if len(self.operands) > 1:
-            same = tirx.Not(tirx.Or(forward, self.op.ranks(value, other)))
+            # Bits, not conditions: in C each of these would branch.
+            same = tirx.Not(tirx.bitwise_or(forward, self.op.ranks(value, other)))
             index, smaller = (self._index(words[1]) for words in (left, right))
-            first = tirx.Or(forward, tirx.And(same, smaller < index))
+            first = tirx.bitwise_or(forward, tirx.bitwise_and(same, smaller < index))
         if not str(value.ty.dtype).startswith("float"):
             return first
-        ahead = tirx.And(is_nan(other), tirx.Not(is_nan(value)))
-        return tirx.Or(ahead, tirx.And(first, tirx.Not(is_nan(value))))
+        number = tirx.Not(is_nan(value))
+        ahead = tirx.bitwise_and(is_nan(other), number)
+        return tirx.bitwise_or(ahead, tirx.bitwise_and(first, number))
 
     def _index(self, word: Expr) -> Expr:
         dtype = self.dtypes[1]

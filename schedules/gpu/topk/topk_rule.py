@@ -12,15 +12,22 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BYTES
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
-    SortTileConfig,
     TileRule,
     check_places,
     sort_lanes,
     tile_elements,
 )
-from tvm_iree_ext.schedules.gpu.topk.topk_kernels import topk_kernel
+from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two
+from tvm_iree_ext.schedules.gpu.topk.topk_kernels import TopkTileConfig, topk_kernel
+from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
-_LEAST_SHRINKING = 4  # of a line, in a round that leaves the best of each tile
+_LISTED = 8  # places in a list for each that is kept, while it has room
+_LEAST_LISTED = 128
+_LEAST_KEPT_PLACES = 2
+_LEAST_LISTS = 4  # that a part of a line has elements for; of shorter lines all is sorted at once
+_MOST_LANES = 256
+_WORKGROUPS_PER_CORE = 4
+_ASSUMED_LENGTH = 1 << 20  # of a line whose length is known at the call only
 
 
 class GpuTopk(TileRule):
@@ -30,18 +37,26 @@ class GpuTopk(TileRule):
     lowers = Topk
 
     def heuristic(self, op: Topk, target: Target) -> LoweringConfig:
-        """One tile for short lines, rounds of tiles for few of many, else a sort."""
+        """One tile for short lines, a filter where few of many are kept, else a sort."""
         most = tile_elements(_bytes(op), target)
         length = _length(op)
         lines = math.prod(
             e for at, e in enumerate(op.types["values"].shape)
             if at != op.dimension and isinstance(e, int)
         )  # fmt: skip
+        if isinstance(op.k, int) and op.k * _LEAST_KEPT_PLACES <= most:
+            listed = power_of_two(max(_LEAST_LISTED, _LISTED * op.k))
+            listed = max(min(listed, most), power_of_two(_LEAST_KEPT_PLACES * op.k))
+            if length is None or length >= _LEAST_LISTS * listed:
+                lanes = max(subgroup_size(target), min(_MOST_LANES, listed // 2))
+                wanted = _WORKGROUPS_PER_CORE * gpu_chip(target).parts[0].cores
+                parts = (length or _ASSUMED_LENGTH) // (_LEAST_LISTS * listed)
+                splits = max(1, min(parts, -(-wanted // max(lines, 1))))
+                return TopkTileConfig(
+                    "filter", lanes=lanes, elements=listed, splits=splits
+                ).lowering()
         if length is not None and length <= most:
             return sort_lanes("network", length, lines, most, target)
-        few = isinstance(op.k, int) and op.k * _LEAST_SHRINKING <= most
-        if length is not None and few:
-            return sort_lanes("tiles", most, 1, most, target)
         return sort_lanes("merge", most, 1, most, target)
 
     def lower(self, op: Topk, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -50,26 +65,32 @@ class GpuTopk(TileRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        shape = self.shape(op, target, self.check(config))
-        return ir.IRModule({op.entry: topk_kernel(op, config.algorithm, shape)})
+        check = self.check(config)
+        shape, typed = self.shape(op, target, check), _typed(check)
+        return ir.IRModule({op.entry: topk_kernel(op, typed, shape, target.kind.name)})
 
     def shape(self, op: Topk, target: Target, check: ConfigCheck) -> SortShape:
         """The tiles of a config."""
-        config = SortTileConfig.parse(check, "network", "tiles", "merge")
+        config, length = _typed(check), _length(op)
         algorithm = config.algorithm
-        length = _length(op)
         check_places(check, length)
+        needed = {"network": length, "filter": op.k, "merge": 0}[algorithm]
         check.need(
-            algorithm == "merge" or length is not None,
+            isinstance(needed, int),
             f"{algorithm!r} needs extents that are known when the kernel is built",
         )
         reach = length if algorithm == "network" else None
         shape = config.shape(check, target, _bytes(op), reach)
-        if algorithm == "tiles":
+        if algorithm == "filter":
             assert isinstance(op.k, int)
-            fits = 2 * op.k <= shape.elements
-            check.need(fits, f"tiles of {shape.elements} leave too many of {op.k} each")
+            most = min(shape.elements // _LEAST_KEPT_PLACES, shape.elements - shape.lanes)
+            fits = op.k <= most
+            check.need(fits, f"lists of {shape.elements} for {shape.lanes} lanes keep up to {most}")
         return shape
+
+
+def _typed(check: ConfigCheck) -> TopkTileConfig:
+    return TopkTileConfig.parse(check, "network", "filter", "merge")
 
 
 def _length(op: Topk) -> int | None:

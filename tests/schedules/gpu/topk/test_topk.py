@@ -8,9 +8,19 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.names import make_target
 
 TILE = {"elements": 16, "lanes": 64}
+CONFIGS = {
+    "network": LoweringConfig(algorithm="network", workgroup_tile=TILE),
+    "filter": LoweringConfig(
+        algorithm="filter", workgroup_tile={"elements": 128, "lanes": 64}, splits=3
+    ),
+    "merge": LoweringConfig(algorithm="merge", workgroup_tile=TILE),
+}
+LENGTHS = {"network": 13, "filter": 700, "merge": 70}
 
 
 def operands(rng, lines, length, k, dtype="float32", ordered=True):
@@ -29,11 +39,11 @@ def check(op, target, given, config=None):
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
-@pytest.mark.parametrize("algorithm", ["network", "tiles", "merge"])
+@pytest.mark.parametrize("algorithm", CONFIGS)
 def test_forms_agree_with_the_loops(algorithm, target):
-    given = operands(np.random.default_rng(1), 3, 13 if algorithm == "network" else 70, 3)
+    given = operands(np.random.default_rng(1), 3, LENGTHS[algorithm], 3)
     op = ops.topk(*(given[n] for n in ("values", "output_values_init")), dimension=1)
-    check(op, target, given, LoweringConfig(algorithm=algorithm, workgroup_tile=TILE))
+    check(op, target, given, CONFIGS[algorithm])
 
 
 @pytest.mark.parametrize("region", [">", ">=", "abs(arg0) > abs(arg1)"])
@@ -44,15 +54,14 @@ def test_inits_in_any_order_and_comparators_of_any_kind_follow_the_loops(region)
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
-@pytest.mark.parametrize("algorithm", ["network", "tiles", "merge"])
+@pytest.mark.parametrize("algorithm", CONFIGS)
 def test_of_equal_values_the_first_is_selected_by_a_comparator_that_is_not_strict(
     algorithm, target
 ):
-    given = operands(np.random.default_rng(6), 3, 13 if algorithm == "network" else 70, 3, "int32")
+    given = operands(np.random.default_rng(6), 3, LENGTHS[algorithm], 3, "int32")
     given["output_values_init"][:], given["output_indices_init"][:] = -100, 2**31 - 1
     op = ops.topk(given["values"], given["output_values_init"], dimension=1, region=">=")
-    config = LoweringConfig(algorithm=algorithm, workgroup_tile=TILE)
-    done = simulate_op(op, target, given, config).check()
+    done = simulate_op(op, target, given, CONFIGS[algorithm]).check()
     order = np.argsort(-given["values"], axis=1, kind="stable")[:, :3]
     np.testing.assert_array_equal(done.results["output_indices"], order)
 
@@ -61,8 +70,7 @@ def test_a_nan_among_the_inputs_is_never_selected():
     given = operands(np.random.default_rng(3), 2, 50, 5)
     given["values"][:, ::3] = np.nan
     op = ops.topk(given["values"], given["output_values_init"], dimension=1)
-    config = LoweringConfig(algorithm="tiles", workgroup_tile=TILE)
-    check(op, "cuda:sm_80", given, config)
+    check(op, "cuda:sm_80", given, CONFIGS["filter"])
     check(op, "cuda:sm_80", given)
 
 
@@ -77,8 +85,35 @@ def test_k_may_be_known_at_the_call_only_and_lines_lie_side_by_side():
     check(op, "rocm:gfx942", given, config)
 
 
-def test_tiles_that_leave_too_many_are_refused():
-    op = ops.topk((300,), k=10, dimension=0)
-    config = LoweringConfig(algorithm="tiles", workgroup_tile=TILE)
-    with pytest.raises(ScheduleError, match="leave too many of 10"):
-        ext.build(op, "cuda:sm_80", config)
+@pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx1100"])
+@pytest.mark.parametrize("splits", [1, 2, 40])
+def test_a_filter_sorts_its_list_as_often_as_it_is_filled(splits, target):
+    """Elements that come worst first all go before the threshold."""
+    rng = np.random.default_rng(7)
+    given = operands(rng, 1, 1500, 9, "int32")
+    given["values"].sort(axis=1)
+    op = ops.topk(given["values"], given["output_values_init"], dimension=1)
+    tile = {"elements": 128, "lanes": 64}
+    check(op, target, given, LoweringConfig("filter", workgroup_tile=tile, splits=splits))
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 900])
+def test_a_filter_takes_lines_whose_length_is_known_at_the_call_only(length):
+    given = operands(np.random.default_rng(8), 2, length, 7, "float16")
+    values = TensorType((2, "n"), "float16")
+    op = ops.topk(values, given["output_values_init"], dimension=1)
+    target = make_target("cuda:sm_80")
+    assert choose(op, target).heuristic(op, target).algorithm == "filter"
+    check(op, "cuda:sm_80", given, CONFIGS["filter"])
+
+
+def test_a_filter_that_keeps_too_many_is_refused():
+    op = ops.topk((300,), k=65, dimension=0)
+    with pytest.raises(ScheduleError, match="lists of 128 for 64 lanes keep up to 64"):
+        ext.build(op, "cuda:sm_80", CONFIGS["filter"])
+
+
+def test_a_filter_needs_a_known_number_of_those_that_are_kept():
+    op = ops.topk((300,), k="k", dimension=0)
+    with pytest.raises(ScheduleError, match="'filter' needs extents that are known"):
+        ext.build(op, "cuda:sm_80", CONFIGS["filter"])
