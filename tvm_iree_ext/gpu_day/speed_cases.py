@@ -32,17 +32,45 @@ class SpeedCase:
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _matmul(m: int, n: int, k: int, dtype: str, *, transposed: bool = True) -> SpeedCase:
+def _splits(*counts: int) -> dict[str, dict[str, Any]]:
+    """Configs with other numbers of parts of what is summed."""
+    return {f"{count} parts": {"splits": count} for count in counts}
+
+
+_TILES = {
+    "3 stages": {"stages": 3},
+    "256x128": {
+        "workgroup_tile": {"m": 256, "n": 128},
+        "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
+    },
+    "128x192": {
+        "workgroup_tile": {"m": 128, "n": 192},
+        "mma_kind": "NV_WGMMA_F32_64x192x16_F16",
+        "stages": 5,
+    },
+    "128x128": {
+        "workgroup_tile": {"m": 128, "n": 128},
+        "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
+        "stages": 6,
+    },
+}
+
+
+def _matmul(
+    m: int, n: int, k: int, dtype: str, *, transposed: bool = True,
+    configs: Mapping[str, Mapping[str, Any]] | None = None,
+) -> SpeedCase:  # fmt: skip
     def make() -> Op:
         rhs = (n, k) if transposed else (k, n)
         return ops.matmul((m, k), rhs, dtype=dtype, transpose_rhs=transposed)
 
-    return SpeedCase(make, "matmul", {"transposed": transposed})
+    return SpeedCase(make, "matmul", {"transposed": transposed}, configs=configs or {})
 
 
 def _attention(
     batch: int, heads: int, rows: int, keys: int, width: int, dtype: str = "float16", *,
     key_heads: int = 0, causal: bool = False,
+    configs: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> SpeedCase:  # fmt: skip
     def make() -> Op:
         groups = key_heads or heads
@@ -51,7 +79,27 @@ def _attention(
             *((batch, *shape, width) for shape in shapes), dtype=dtype, layout="bhsd", causal=causal
         )
 
-    return SpeedCase(make, "attention", {"causal": causal})
+    return SpeedCase(make, "attention", {"causal": causal}, configs=configs or {})
+
+
+_SMALL = {
+    "64x128": {
+        "workgroup_tile": {"m": 64, "n": 128},
+        "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
+        "subgroups": {"m": 4, "n": 1},
+    },
+    "64x256": {
+        "workgroup_tile": {"m": 64, "n": 256},
+        "mma_kind": "NV_WGMMA_F32_64x256x16_F16",
+        "subgroups": {"m": 4, "n": 1},
+        "stages": 2,
+    },
+    "128x128, 2 stages": {
+        "workgroup_tile": {"m": 128, "n": 128},
+        "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
+        "stages": 2,
+    },
+}
 
 
 def _conv(batch: int, size: int, channels: int, filters: int, taps: int) -> SpeedCase:
@@ -61,11 +109,11 @@ def _conv(batch: int, size: int, channels: int, filters: int, taps: int) -> Spee
             dtype="float16", padding=taps // 2,
         )  # fmt: skip
 
-    return SpeedCase(make, "conv_2d", {"padding": taps // 2})
+    return SpeedCase(make, "conv_2d", {"padding": taps // 2}, configs=_SMALL)
 
 
 CASES: Mapping[str, SpeedCase] = {
-    "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16"),
+    "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16", configs=_TILES),
     "matmul f16 4096 KxN": _matmul(4096, 4096, 4096, "float16", transposed=False),
     "matmul f16 8192 NxK": _matmul(8192, 8192, 8192, "float16"),
     "matmul f16 8192 KxN": _matmul(8192, 8192, 8192, "float16", transposed=False),
@@ -76,10 +124,10 @@ CASES: Mapping[str, SpeedCase] = {
     "matmul f32 4096 NxK": _matmul(4096, 4096, 4096, "float32"),
     "matmul f64 2048 NxK": _matmul(2048, 2048, 2048, "float64"),
     "matmul f16 4095x4097x4093 NxK": _matmul(4095, 4097, 4093, "float16"),
-    "matmul f16 16x4096x4096 NxK": _matmul(16, 4096, 4096, "float16"),
-    "matmul f16 1x4096x16384 NxK": _matmul(1, 4096, 16384, "float16"),
-    "matmul f16 64x64x65536 NxK": _matmul(64, 64, 65536, "float16"),
-    "matmul f16 4096x4096x64 NxK": _matmul(4096, 4096, 64, "float16"),
+    "matmul f16 16x4096x4096 NxK": _matmul(16, 4096, 4096, "float16", configs=_splits(4, 16, 32)),
+    "matmul f16 1x4096x16384 NxK": _matmul(1, 4096, 16384, "float16", configs=_splits(16, 32, 64)),
+    "matmul f16 64x64x65536 NxK": _matmul(64, 64, 65536, "float16", configs=_splits(64, 128)),
+    "matmul f16 4096x4096x64 NxK": _matmul(4096, 4096, 64, "float16", configs=_SMALL),
     "attention f16 d128 4x16x4096": _attention(4, 16, 4096, 4096, 128),
     "attention f16 d128 causal 4x16x4096": _attention(4, 16, 4096, 4096, 128, causal=True),
     "attention bf16 d128 4x16x4096": _attention(4, 16, 4096, 4096, 128, "bfloat16"),
@@ -88,8 +136,12 @@ CASES: Mapping[str, SpeedCase] = {
     "attention f16 d256 2x8x4096": _attention(2, 8, 4096, 4096, 256),
     "attention f16 d128 1x8x1025": _attention(1, 8, 1025, 999, 128),
     "attention f32 d64 1x8x2048": _attention(1, 8, 2048, 2048, 64, "float32"),
-    "decode f16 d128 1x32 on 8, 8192 keys": _attention(1, 32, 1, 8192, 128, key_heads=8),
-    "decode f16 d128 16x32 on 8, 8192 keys": _attention(16, 32, 1, 8192, 128, key_heads=8),
+    "decode f16 d128 1x32 on 8, 8192 keys": _attention(
+        1, 32, 1, 8192, 128, key_heads=8, configs=_splits(16, 64, 128)
+    ),
+    "decode f16 d128 16x32 on 8, 8192 keys": _attention(
+        16, 32, 1, 8192, 128, key_heads=8, configs=_splits(4, 8, 16, 32)
+    ),
     "conv f16 3x3 32x56x56x128": _conv(32, 56, 128, 128, 3),
     "conv f16 1x1 32x56x56x256": _conv(32, 56, 256, 256, 1),
     "scan f32 4096x4096": SpeedCase(

@@ -18,10 +18,10 @@ from tvm_iree_ext.targets.mma.mma_kinds import Mma
 
 _WIDEST_COLUMNS = 256  # of a workgroup's output: more are computed by several
 _KEYS = (64, 32, 16, 128)
-_SPLIT_WAVES = 2  # workgroups of each core, where keys are split to have them
+_SPLIT_WAVES = 2  # workgroups of each core at least, where keys are split to have them
 _FEWEST_STEPS = 4  # of a workgroup that has a part of the keys: the merging must be worth it
 _UNKNOWN_STEPS = 64  # of keys that are counted at call time
-_MOST_SPLITS = 64
+_MOST_SPLITS = 128
 _BUSY = 2.0  # subgroups of a scheduler that hide each other's waits
 
 
@@ -67,14 +67,19 @@ def _resident(plan: AttentionPlan, chip: GpuChip) -> float:
 
 
 def _split(op: Attention, chip: GpuChip, config: GpuAttentionConfig) -> GpuAttentionConfig:
-    """Several workgroups for the keys of a row, where there are too few for the chip's cores."""
+    """Several workgroups for the keys of a row, where there are too few for the chip's cores.
+
+    Each scheduler gets a subgroup: on an H100 one query row of 32 heads on 8 and 8192 keys takes
+    30 us so, and 33 with half as many parts; 16 of them 199 and 242 (`scripts/gpu-day`).
+    """
     rows, keys = _static(op, "m"), _static(op, "k2")
     points = _static(op, "b")
     if rows is None or points is None or not chip.parts:
         return config
     columns = -(-op.count("n") // config.columns)
     workgroups = points * -(-rows // config.rows) * columns
-    wanted = _SPLIT_WAVES * chip.parts[0].cores // workgroups
+    waves = max(_SPLIT_WAVES, chip.simds_per_core // config.subgroups)
+    wanted = waves * chip.parts[0].cores // workgroups
     steps = _UNKNOWN_STEPS if keys is None else -(-keys // config.keys)
     splits = min(wanted, steps // _FEWEST_STEPS, _MOST_SPLITS)
     return replace(config, splits=splits) if splits > 1 else config
