@@ -32,7 +32,8 @@ class LoweringConfig:
         promote: operands that are copied to a scratch tile before use.
         splits: how many tasks share one reduction; their partial results are merged.
         workgroups: on a GPU, how many share all tiles and the steps of the last ones (stream-K);
-            0 where each has one tile, or one of ``splits`` parts of it.
+            0 where each has one tile, or one of ``splits`` parts of it.  Of lines whose extents the
+            call tells: how many share them.
         parallel: whether tasks go to the thread pool.
         mma_kind: on a GPU the matrix instruction, by IREE's name for it.
         subgroups: how many subgroups of a workgroup share each role.

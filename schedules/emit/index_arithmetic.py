@@ -16,10 +16,15 @@ def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:
     return flat
 
 
-def ceil_div(a: Index, b: int) -> Index:
-    """``a / b``, rounded up."""
-    number = known(a)
-    return -(-number // b) if number is not None else tirx.floordiv(a + (b - 1), i64(b))
+def ceil_div(a: Index, b: Index) -> Index:
+    """``a / b``, rounded up; neither is negative."""
+    number, divisor = known(a), known(b)
+    if divisor is None:
+        # Rounding down would cost a comparison of signs.
+        return tirx.truncdiv(i64(a) + (b - 1), b)
+    if number is None:
+        return tirx.floordiv(a + (divisor - 1), i64(divisor))
+    return -(-number // divisor)
 
 
 def divide(a: Index, b: Index) -> tuple[Expr, Expr]:

@@ -2,12 +2,13 @@
 
     every lane     walks along its positions from the init on, and notes where it found its best
     the workgroup  what its lanes found, by shuffles and shared memory; ties by position
-    a subgroup     what the parts of a line found, where lines are few and long
+    a workgroup    what the parts of a line found, where lines are few and long
 
 Comparisons alone may be shared so: any other comparator has a lane for each line, which goes
 through it in the order of the definition.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, tirx
@@ -19,14 +20,13 @@ from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
-from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
+from tvm_iree_ext.schedules.gpu.lines.line_plan import LineParts, LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.lines.line_rule import LineRule
 from tvm_iree_ext.schedules.gpu.lines.line_tile import ALIGNMENT_BYTES, LineTile, LineWords
 from tvm_iree_ext.schedules.shared.arg_compare_operands import (
@@ -35,6 +35,8 @@ from tvm_iree_ext.schedules.shared.arg_compare_operands import (
     position_dtype,
 )
 from tvm_iree_ext.schedules.shared.lines import held_dtype
+
+_MERGING = 8  # subgroups that compare a line's parts
 
 
 class GpuArgCompare(LineRule):
@@ -61,6 +63,14 @@ class GpuArgCompare(LineRule):
         return ir.IRModule({op.entry: builder.get()})
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """Lines that are cut: their parts, and what was found in each line and part."""
+
+    parts: LineParts
+    partials: list[Any]
+
+
 class _Kernels:
     """The function while it is built."""
 
@@ -68,28 +78,44 @@ class _Kernels:
         self.plan, self.operands, self.lines = plan, operands, operands.lines
         self.count = emit.product([self.lines.outer, self.lines.inner])
         self.dtypes = operands.held, operands.position_dtype
-        self.partials: list[Any] = []  # of each line and part
 
     def emit(self) -> None:
-        """One kernel, or two."""
+        """One kernel, or two; both, where the call tells which."""
+        parts = self.plan.parts(self.lines)
+        if parts is None:
+            self._launch(None)
+        elif known(parts.count) is not None:
+            self._emit_parts(parts)
+        else:
+            parts = LineParts(*map(I.Bind, (parts.positions, parts.count)))
+            with I.If(parts.count > 1):
+                with I.Then():
+                    self._emit_parts(parts)
+                with I.Else():
+                    self._launch(None)
+
+    def _emit_parts(self, parts: LineParts) -> None:
+        shape = [i64(emit.product([self.count, parts.count]))]
+        partials = []
+        for name, dtype in zip(("best", "position"), self.dtypes, strict=True):
+            memory = I.alloc_buffer(shape, dtype, scope="global")
+            IRBuilder.name(f"{name}_of_part", memory)
+            partials.append(memory)
+        cut = _Cut(parts, partials)
+        self._launch(cut)
+        self._merge(cut)
+
+    def _launch(self, cut: "_Cut | None") -> None:
         plan = self.plan
-        parts = plan.parts(self.lines.length)
-        if plan.part is not None:
-            shape = [i64(emit.product([self.count, parts]))]
-            for name, dtype in zip(("best", "position"), self.dtypes, strict=True):
-                memory = I.alloc_buffer(shape, dtype, scope="global")
-                IRBuilder.name(f"{name}_of_part", memory)
-                self.partials.append(memory)
         tiles = emit.ceil_div(self.count, plan.lines)
+        parts = 1 if cut is None else cut.parts.count
         count = emit.product([tiles, parts])
         with workgroups(count, plan.subgroups, plan.size, plan.kind) as (number, workgroup):
             tile_number, part = emit.divide(wide(number), parts)
             tile = LineTile(plan, self.lines, workgroup, I.Bind(tile_number))
-            self._workgroup(tile, part, parts)
-        if plan.part is not None:
-            self._merge(parts)
+            self._workgroup(tile, cut, part)
 
-    def _workgroup(self, tile: LineTile, part: Expr, parts: Index) -> None:
+    def _workgroup(self, tile: LineTile, cut: "_Cut | None", part: Expr) -> None:
         plan, operands = self.plan, self.operands
         best, position = (
             I.alloc_buffer((tile.slots,), dtype, scope="local") for dtype in self.dtypes
@@ -99,9 +125,10 @@ class _Kernels:
             I.buffer_store(position, tirx.const(NONE, operands.position_dtype), [slot])
         first: Index = 0
         stop = tile.reach
-        if plan.part is not None:
-            first = I.Bind(part * plan.part)
-            stop = I.Bind(i64(emit.smaller(first + plan.part, stop)))
+        if cut is not None:
+            size = i64(cut.parts.positions)
+            first = I.Bind(part * size)
+            stop = I.Bind(i64(emit.smaller(first + size, stop)))
         source = operands.input
         assert isinstance(source, LineWords)
         words = tile.registers(source.word)
@@ -119,7 +146,7 @@ class _Kernels:
             totals = across.reduce(totals, self._better)
         with where(tile.first_of_line()):
             for slot, (value, where_found) in enumerate(totals):
-                self._leave(tile.line(slot), part, parts, value, where_found)
+                self._leave(tile.line(slot), cut, part, value, where_found)
 
     def _take(
         self, element: Expr, here: Expr, tile: LineTile, best: Any, position: Any, slot: int
@@ -139,39 +166,43 @@ class _Kernels:
         return tuple(tirx.Select(wins, a, b) for a, b in zip(other, mine, strict=True))
 
     def _leave(
-        self, line: tuple[Expr, Expr], part: Expr, parts: Index, value: Expr, position: Expr
+        self, line: tuple[Expr, Expr], cut: "_Cut | None", part: Expr, value: Expr, position: Expr
     ) -> None:
-        if self.plan.part is None:
+        if cut is None:
             self.operands.finish(*line, value, position)
             return
-        place = self.lines.line(*line) * parts + part
-        for memory, one in zip(self.partials, (value, position), strict=True):
+        place = self.lines.line(*line) * i64(cut.parts.count) + part
+        for memory, one in zip(cut.partials, (value, position), strict=True):
             I.buffer_store(memory, one, [place])
 
-    def _merge(self, parts: Index) -> None:
-        """A subgroup for each line: the parts that its lanes take, then those of all lanes."""
-        operands, size = self.operands, self.plan.size
-        layout = NestedLayout((1,), (1,), (1,), (size,), (1,), (0,), (1,))
-        with (
-            I.launch_thread("blockIdx.x", i64(self.count)) as number,
-            I.launch_thread("threadIdx.x", size) as lane,
-        ):
-            workgroup = WorkgroupIds(tirx.const(0, "int32"), lane, 1, size, self.plan.kind)
+    def _merge(self, cut: "_Cut") -> None:
+        """A workgroup for each line: the parts that its lanes take, then those of all lanes."""
+        operands, size, parts = self.operands, self.plan.size, cut.parts.count
+        subgroups = _MERGING
+        while subgroups > 1 and subgroups * size >= 2 * (known(parts) or subgroups * size):
+            subgroups //= 2
+        layout = NestedLayout(
+            (subgroups,), (1,), (1,), (size,), (1,), (1 if subgroups > 1 else 0,), (1,)
+        )
+        kind = self.plan.kind
+        with workgroups(self.count, subgroups, size, kind) as (number, workgroup):
             line = I.Bind(wide(number))
             outer, inner = emit.divide(line, self.lines.inner)
             cells = [I.alloc_buffer((1,), dtype, scope="local") for dtype in self.dtypes]
             start = operands.start(outer, inner), tirx.const(NONE, operands.position_dtype)
             for cell, value in zip(cells, start, strict=True):
                 I.buffer_store(cell, value, [0])
-            with serial(emit.ceil_div(parts, size)) as step:
-                part = I.Bind(step * size + wide(lane))
+            lanes = subgroups * size
+            mine = I.Bind(wide(workgroup.subgroup) * size + wide(workgroup.lane))
+            with serial(emit.ceil_div(parts, lanes)) as step:
+                part = I.Bind(step * lanes + mine)
                 with I.If(part < i64(parts)), I.Then():
-                    place = line * parts + part
-                    other = tuple(held(memory[place]) for memory in self.partials)
+                    place = line * i64(parts) + part
+                    other = tuple(held(memory[place]) for memory in cut.partials)
                     better = self._better((cells[0][0], cells[1][0]), other)
                     for cell, value in zip(cells, tuple(map(held, better)), strict=True):
                         I.buffer_store(cell, value, [0])
             across = Across(workgroup, layout, 0, self.dtypes, commutes=True)
             ((value, position),) = across.reduce([(cells[0][0], cells[1][0])], self._better)
-            with I.If(lane == 0), I.Then():
+            with I.If(mine == 0), I.Then():
                 operands.finish(outer, inner, value, position)

@@ -112,6 +112,22 @@ def _conv(batch: int, size: int, channels: int, filters: int, taps: int) -> Spee
     return SpeedCase(make, "conv_2d", {"padding": taps // 2}, configs=_SMALL)
 
 
+def _scan(shape: tuple[int, ...], axis: int, *, in_order: bool = False) -> SpeedCase:
+    """A running sum; PyTorch's is bracketed as it likes, which ``in_order`` forbids ours."""
+
+    def make() -> Op:
+        return ops.scan(shape, "add", dimension=axis, reassociate=not in_order)
+
+    return SpeedCase(make, "cumsum", {"axis": axis}, _ZEROS)
+
+
+def _argmax(shape: tuple[int, ...], axis: int) -> SpeedCase:
+    def make() -> Op:
+        return ops.arg_compare(shape, ">", dimension=axis)
+
+    return SpeedCase(make, "argmax", {"axis": axis}, _NO_BEST)
+
+
 CASES: Mapping[str, SpeedCase] = {
     "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16", configs=_TILES),
     "matmul f16 4096 KxN": _matmul(4096, 4096, 4096, "float16", transposed=False),
@@ -144,12 +160,13 @@ CASES: Mapping[str, SpeedCase] = {
     ),
     "conv f16 3x3 32x56x56x128": _conv(32, 56, 128, 128, 3),
     "conv f16 1x1 32x56x56x256": _conv(32, 56, 256, 256, 1),
-    "scan f32 4096x4096": SpeedCase(
-        lambda: ops.scan((4096, 4096), "add", dimension=1), "cumsum", {"axis": 1}, _ZEROS
-    ),
-    "scan f32 16M": SpeedCase(
-        lambda: ops.scan((1 << 24,), "add", dimension=0), "cumsum", {"axis": 0}, _ZEROS
-    ),
+    "scan f32 4096x4096": _scan((4096, 4096), 1),
+    "scan f32 16M": _scan((1 << 24,), 0),
+    "scan f32 1M": _scan((1 << 20,), 0),
+    "scan f32 4x4M": _scan((4, 1 << 22), 1),
+    "scan f32 4Mx4": _scan((1 << 22, 4), 0),
+    "scan in order f32 4096x4096": _scan((4096, 4096), 1, in_order=True),
+    "scan in order f32 1M": _scan((1 << 20,), 0, in_order=True),
     "sort f32 1M": SpeedCase(lambda: ops.sort((1 << 20,), dimension=0), "sort", {"axis": 0}),
     "sort f32 16M": SpeedCase(lambda: ops.sort((1 << 24,), dimension=0), "sort", {"axis": 0}),
     "sort f32 4096x4096": SpeedCase(
@@ -160,9 +177,10 @@ CASES: Mapping[str, SpeedCase] = {
     ),
     "fft c64 4096x4096": SpeedCase(lambda: ops.fft_transform((4096, 4096)), "fft"),
     "fft c64 64x65536": SpeedCase(lambda: ops.fft_transform((64, 65536)), "fft"),
-    "argmax f32 8192x8192": SpeedCase(
-        lambda: ops.arg_compare((8192, 8192), ">", dimension=1), "argmax", {"axis": 1}, _NO_BEST
-    ),
+    "argmax f32 8192x8192": _argmax((8192, 8192), 1),
+    "argmax f32 16M": _argmax((1 << 24,), 0),
+    "argmax f32 4x4M": _argmax((4, 1 << 22), 1),
+    "argmax f32 4Mx4": _argmax((1 << 22, 4), 0),
     "pack f16 8192x8192 16x16": SpeedCase(
         lambda: ops.pack(
             (8192, 8192), inner_dims_pos=[0, 1], inner_tiles=[16, 16], dtype="float16"

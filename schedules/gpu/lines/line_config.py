@@ -23,7 +23,7 @@ _HANDED_BYTES = LINE_BYTES  # of a row that neighbouring lanes read for another 
 _MOST_HELD = 64  # elements of a lane, each in a register
 _MOST_SLOTS = 8  # lines of a lane: what it finds of each goes through shared memory
 _WORKGROUPS_PER_CORE = 4
-_LEAST_TILES = 4  # of a part that is worth a workgroup
+_LEAST_TILES = 2  # of a part that is worth a workgroup, and more kernels
 
 
 def line_config(shape: LineShape, target: Target) -> LoweringConfig:
@@ -49,7 +49,7 @@ def _rows(shape: LineShape, target: Target) -> LineConfig:
         item = item_bytes(shape.dtype)
         held = max(min((_FEW_BYTES if few else _HANDED_BYTES) // item, _MOST_HELD), run)
         batches = max(1, min(held, power_of_two(length)) // run)
-        config = LineConfig("rows", size, run * batches, 0, 1, 1, run)
+        config = LineConfig("rows", size, run * batches, apart=1, along=1, run=run)
         return config if few or batches == 1 else replace(config, promote=("input",))
     if shape.length is None and size > 32 and item_bytes(shape.dtype) > 4:
         # A line's end that the call tells is conditions for each access: of 64 lanes, two scalar
@@ -67,8 +67,9 @@ def _rows(shape: LineShape, target: Target) -> LineConfig:
     while batches > 1 and along * batches > tiles:
         batches //= 2
     positions = along * batches * lanes * run
-    part = _part(shape, target, positions, 1)
-    return LineConfig("rows", apart * size // lanes, positions, part, apart, along, run)
+    lines = apart * size // lanes
+    part = _part(shape, target, positions, lines)
+    return LineConfig("rows", lines, positions, *part, apart, along, run)
 
 
 def _columns(shape: LineShape, target: Target) -> LineConfig:
@@ -98,22 +99,19 @@ def _columns(shape: LineShape, target: Target) -> LineConfig:
         lanes //= 2
     lines, positions = apart * size * run // lanes, along * lanes * held
     part = _part(shape, target, positions, lines)
-    return LineConfig("columns", lines, positions, part, apart, along, run)
+    return LineConfig("columns", lines, positions, *part, apart, along, run)
 
 
-def _part(shape: LineShape, target: Target, positions: int, lines: int) -> int:
-    """Positions of a workgroup's part of a line; 0 for all where lines are enough, or short."""
-    if shape.in_order:
-        return 0
+def _part(shape: LineShape, target: Target, positions: int, lines: int) -> tuple[int, int]:
+    """A workgroup's part of a line, 0 for all, and how many share lines that the call tells."""
     wanted = _WORKGROUPS_PER_CORE * gpu_chip(target).parts[0].cores
-    tasks = -(-shape.count // lines) if shape.count is not None else 1
-    if tasks * 2 > wanted or (shape.count is None and shape.length is not None):
-        return 0
-    if shape.length is None:
-        return 2 * _LEAST_TILES * positions
-    tiles = -(-shape.length // positions)
-    each = max(_LEAST_TILES, -(-tiles * tasks // wanted))
-    return each * positions if tiles > each else 0
+    sharing = wanted if shape.count is None else wanted // max(1, -(-shape.count // lines))
+    tiles = None if shape.length is None else -(-shape.length // positions)
+    if shape.in_order or sharing < 2 or (tiles is not None and tiles <= _LEAST_TILES):
+        return 0, 0
+    if shape.count is None or tiles is None:
+        return _LEAST_TILES * positions, wanted
+    return max(_LEAST_TILES, -(-tiles // sharing)) * positions, 0
 
 
 def line_space(
@@ -132,7 +130,7 @@ def line_space(
         choices += [
             choice("positions", powers_of_two(1, 4 * size if rows else 16), tile),
             choice("along", powers_of_two(1, _MOST_SUBGROUPS)),
-            choice("part", powers_of_two(2, 64), ("positions",)),
+            choice("part", powers_of_two(1, 64), ("positions",)),
         ]
 
     def accept(config: LoweringConfig) -> str | None:

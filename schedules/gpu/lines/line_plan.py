@@ -7,7 +7,8 @@ A tile is ``[lines, positions]``; a workgroup walks along its lines tile by tile
     columns   neighbouring lanes have neighbouring lines, which lie side by side, and subgroups
               have successive positions
 
-Few long lines are cut into parts, each a workgroup's.
+Few long lines are cut into parts, each a workgroup's.  Where the call tells how many lines there
+are or how long they are, it is reckoned then.
 """
 
 from dataclasses import dataclass, replace
@@ -20,11 +21,13 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import NestedLayout
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number, operands
-from tvm_iree_ext.schedules.emit import Index, ceil_div
+from tvm_iree_ext.schedules.emit import Index, ceil_div, i64, known
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shared_elements
-from tvm_iree_ext.schedules.shared.lines import static_lines
+from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import known_factor
+from tvm_iree_ext.schedules.shared.lines import Lines, static_lines
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 
@@ -68,6 +71,8 @@ class LineConfig(RuleConfig):
     Attributes:
         lines, positions: of a tile.
         part: positions that a workgroup takes of a line; 0 for all.
+        workgroups: so many at most share the lines, where there are fewer lines: then ``part`` is
+            the fewest positions of one, and the call's extents say how many it takes.
         apart, along: subgroups that share the lines, and the positions.
         run: elements of one access.
         promote: ``input`` where neighbouring lanes read a row for another one.
@@ -76,10 +81,19 @@ class LineConfig(RuleConfig):
     lines: int = number("workgroup_tile.lines")
     positions: int = number("reduction_tile.positions")
     part: int = number("workgroup_tile.positions", optional=True)
+    workgroups: int = number("workgroups", least=0)
     apart: int = number("subgroups.lines")
     along: int = number("subgroups.positions")
     run: int = number("vector_lanes", power_of_two=True)
     promote: tuple[str, ...] = operands("input")
+
+
+@dataclass(frozen=True)
+class LineParts:
+    """Parts of a line: the positions of each, and how many there are."""
+
+    positions: Index
+    count: Index
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,7 @@ class LinePlan:
         rows: whether an access is of neighbouring positions, rather than lines.
         run: elements of one access.
         part: positions that a workgroup takes of a line; None for all.
+        workgroups: how many share the lines, for which ``part`` is the least; 0 where it is all.
         promoted: the layout by which memory is accessed, where it is not ``layout``.
     """
 
@@ -102,6 +117,7 @@ class LinePlan:
     rows: bool
     run: int
     part: int | None
+    workgroups: int
     promoted: NestedLayout | None
 
     @property
@@ -125,17 +141,25 @@ class LinePlan:
         alone = self.layout.subgroup_tile[1] == self.layout.thread_tile[1] == 1
         return alone and self.part is None
 
-    def parts(self, length: Index) -> Index:
-        """Of a line: one more at times, as rows may begin before their first element.
+    def shifts(self, lines: Lines) -> bool:
+        """Whether a row may begin within an access, which is then read from its first element."""
+        return self.rows and known_factor(lines.length) % self.run != 0 and known(lines.outer) != 1
 
-        At least one, so that lines without elements have a workgroup, too.
-        """
+    def reach(self, lines: Lines) -> Index:
+        """The positions to be walked along: all of a line, and those of an access before it."""
+        return lines.length + (self.run - 1) if self.shifts(lines) else lines.length
+
+    def parts(self, lines: Lines) -> LineParts | None:
+        """Parts of each line; None where a workgroup takes whole ones."""
         if self.part is None:
-            return 1
-        before = self.run - 1 if self.rows else 0
-        if not before and not isinstance(length, int):
-            length = tirx.max(length, 1)
-        return ceil_div(length + before, self.part)
+            return None
+        reach = self.reach(lines)
+        part: Index = self.part
+        if self.workgroups:
+            tiles = ceil_div(emit.product([lines.outer, lines.inner]), self.lines)
+            each = ceil_div(ceil_div(reach, self.positions), _sharing(self.workgroups, tiles))
+            part = emit.larger(emit.product([each, self.positions]), self.part)
+        return LineParts(part, emit.larger(ceil_div(reach, part), 1))
 
     @staticmethod
     def of(shape: LineShape, target: Target, check: ConfigCheck) -> "LinePlan":
@@ -160,6 +184,8 @@ class LinePlan:
         config.expect(check, "lines", fits, "what the subgroups' lanes divide")
         config.expect(check, "positions", positions % tile == 0, f"a multiple of {tile}")
         config.expect(check, "part", config.part % positions == 0, f"a multiple of {positions}")
+        shared = config.part > 0 or not config.workgroups
+        config.expect(check, "workgroups", shared, "0 where lines are not cut")
         count = positions // tile
         layout = NestedLayout(
             subgroup_tile=(apart, along),
@@ -181,8 +207,9 @@ class LinePlan:
                 thread_strides=(count, 1),
             )  # fmt: skip
         plan = LinePlan(
-            layout, size, target.kind.name, form == "rows", run, config.part or None, promoted
-        )
+            layout, size, target.kind.name, form == "rows", run, config.part or None,
+            config.workgroups, promoted,
+        )  # fmt: skip
         if shape.in_order:
             check.need(plan.serial, "lines are shared, but only their order gives the result")
         taken, most = plan.shared_bytes(shape), chip.declared_shared_memory_bytes
@@ -201,3 +228,11 @@ class LinePlan:
                 self.promoted, self.layout, *hardware, f"uint{8 * item}", through_shared_memory=True
             )
         return taken
+
+
+def _sharing(workgroups: int, tiles: Index) -> Index:
+    """How many of ``workgroups`` there are for each of ``tiles``; 1 at least."""
+    count = known(tiles)
+    if count is not None:
+        return max(1, workgroups // max(1, count))
+    return tirx.max(i64(1), tirx.truncdiv(i64(workgroups), tirx.max(i64(1), tiles)))

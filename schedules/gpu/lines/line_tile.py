@@ -118,7 +118,7 @@ class LineTile:
         self.base = held(lines.at(self.outer, 0, self.inner))
         self.ragged = plan.rows and known_factor(lines.length) % plan.run != 0
         self.shift: Any = None
-        if self.ragged and known(lines.outer) != 1:
+        if plan.shifts(lines):
             self.shift = held(self.base % plan.run)
         along = wide(lane[1]) * self.held
         if layout.subgroup_tile[1] > 1:
@@ -129,7 +129,7 @@ class LineTile:
     @property
     def reach(self) -> Index:
         """The positions to be walked along: all of a line, and those before it."""
-        return self.lines.length if self.shift is None else self.lines.length + (self.plan.run - 1)
+        return self.plan.reach(self.lines)
 
     @contextmanager
     def walk(self, first: Index, stop: Index) -> Iterator[Expr]:

@@ -1,6 +1,7 @@
 """The kernels of a scan: a workgroup's walk along its lines, and what stands between workgroups."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -16,9 +17,11 @@ from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
-from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan
+from tvm_iree_ext.schedules.gpu.lines.line_plan import LineParts, LinePlan
 from tvm_iree_ext.schedules.gpu.lines.line_tile import LineTile, LineWords
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
+
+_TOTALS = 8  # of parts, that a lane has: read at once
 
 
 class ScanKernels:
@@ -27,61 +30,92 @@ class ScanKernels:
     def __init__(self, plan: LinePlan, operands: ScanOperands) -> None:
         self.plan, self.operands, self.lines = plan, operands, operands.lines
         self.count = emit.product([self.lines.outer, self.lines.inner])
-        self.parts = plan.parts(self.lines.length)
-        self.totals: Any = None  # of each line and part; then of all parts up to it
 
     def combine(self, earlier: Values, later: Values) -> Values:
         """Combine two neighbouring parts."""
         return (wrapped(self.operands.combine(earlier[0], later[0])),)
 
     def emit(self) -> None:
-        """One kernel, or three."""
-        plan = self.plan
-        if plan.part is None:
-            self._launch(sums_only=False)
-            return
-        shape = [i64(emit.product([self.count, self.parts]))]
-        self.totals = I.alloc_buffer(shape, self.operands.held, scope="global")
-        IRBuilder.name("total_of_part", self.totals)
-        self._launch(sums_only=True)
-        self._scan_totals()
-        self._launch(sums_only=False)
+        """One kernel, or three; both, where the call tells which."""
+        whole_lines = replace(self.plan, part=None, workgroups=0)
+        parts = self.plan.parts(self.lines)
+        if parts is None:
+            self._launch(self.plan, None)
+        elif known(parts.count) is not None:
+            self._emit_parts(parts)
+        else:
+            parts = LineParts(*map(I.Bind, (parts.positions, parts.count)))
+            with I.If(parts.count > 1):
+                with I.Then():
+                    self._emit_parts(parts)
+                with I.Else():
+                    self._launch(whole_lines, None)
 
-    def _launch(self, *, sums_only: bool) -> None:
-        plan = self.plan
+    def _emit_parts(self, parts: LineParts) -> None:
+        shape = [i64(emit.product([self.count, parts.count]))]
+        totals = I.alloc_buffer(shape, self.operands.held, scope="global")
+        IRBuilder.name("total_of_part", totals)
+        cut = _Cut(parts, totals)
+        self._launch(self.plan, cut, sums_only=True)
+        self._scan_totals(cut)
+        self._launch(self.plan, cut)
+
+    def _launch(self, plan: LinePlan, cut: "_Cut | None", *, sums_only: bool = False) -> None:
         tiles = emit.ceil_div(self.count, plan.lines)
-        count = emit.product([tiles, self.parts])
+        parts = 1 if cut is None else cut.parts.count
+        count = emit.product([tiles, parts])
         with workgroups(count, plan.subgroups, plan.size, plan.kind) as (number, workgroup):
-            tile_number, part = emit.divide(wide(number), self.parts)
+            tile_number, part = emit.divide(wide(number), parts)
             tile = LineTile(plan, self.lines, workgroup, I.Bind(tile_number))
-            _Walk(self, tile, I.Bind(part), sums_only=sums_only).emit()
+            _Walk(self, tile, cut, I.Bind(part), sums_only=sums_only).emit()
 
-    def _scan_totals(self) -> None:
+    def _scan_totals(self, cut: "_Cut") -> None:
         """A subgroup for each line: its parts' totals, from the first on, in their places."""
-        size = self.plan.size
-        layout = NestedLayout((1,), (1,), (1,), (size,), (1,), (0,), (1,))
+        size, count, dtype = self.plan.size, cut.parts.count, self.operands.held
+        layout = NestedLayout((1,), (1,), (1,), (size,), (_TOTALS,), (0,), (1,))
         with (
             I.launch_thread("blockIdx.x", i64(self.count)) as number,
             I.launch_thread("threadIdx.x", size) as lane,
         ):
             workgroup = WorkgroupIds(tirx.const(0, "int32"), lane, 1, size, self.plan.kind)
-            across = Across(workgroup, layout, 0, (self.operands.held,))
-            first = I.Bind(wide(number) * i64(self.parts))
-            carry = I.alloc_buffer((1,), self.operands.held, scope="local")
-            I.buffer_store(carry, tirx.const(0, self.operands.held), [0])
-            with serial(emit.ceil_div(self.parts, size)) as step:
-                part = I.Bind(step * size + wide(lane))
-                exists, nothing = part < i64(self.parts), tirx.const(0, self.operands.held)
-                mine = held(tirx.if_then_else(exists, self.totals[first + part], nothing))
-                upto = across.scan_lanes((mine,), self.combine)
-                after = self.combine((carry[0],), upto)
-                (all_before,) = upto if known(self.parts) == 1 else (
-                    tirx.Select(step > 0, after[0], upto[0]),
-                )  # fmt: skip
-                all_before = held(all_before)
-                with I.If(exists), I.Then():
-                    I.buffer_store(self.totals, all_before, [first + part])
-                I.buffer_store(carry, across.last((all_before,))[0], [0])
+            across = Across(workgroup, layout, 0, (dtype,))
+            first = I.Bind(wide(number) * i64(count))
+            carry = I.alloc_buffer((1,), dtype, scope="local")
+            I.buffer_store(carry, tirx.const(0, dtype), [0])
+            with serial(emit.ceil_div(count, size * _TOTALS)) as step:
+                begin = I.Bind(step * (size * _TOTALS) + wide(lane) * _TOTALS)
+                inside = [begin + at < i64(count) for at in range(_TOTALS)]
+                nothing = tirx.const(0, dtype)
+                own = [
+                    held(tirx.if_then_else(exists, cut.totals[first + (begin + at)], nothing))
+                    for at, exists in enumerate(inside)
+                ]
+                for at in range(1, _TOTALS):
+                    own[at] = held(self.combine((own[at - 1],), (own[at],))[0])
+                upto = across.scan_lanes((own[-1],), self.combine)
+                (others,) = across.before(upto)
+                after = self.combine((carry[0],), (others,))[0]
+                before = held(
+                    tirx.Select(lane == 0, carry[0], tirx.Select(step > 0, after, others))
+                )
+                begun = tirx.Or(step > 0, lane > 0)
+                for at, mine in enumerate(own):
+                    value = tirx.Select(begun, self.combine((before,), (mine,))[0], mine)
+                    own[at] = held(value)
+                    with I.If(inside[at]), I.Then():
+                        I.buffer_store(cut.totals, own[at], [first + (begin + at)])
+                I.buffer_store(carry, across.last((own[-1],))[0], [0])
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Lines that are cut: their parts, and the totals of each line and part.
+
+    After the second kernel, the totals are those of all parts up to each one.
+    """
+
+    parts: LineParts
+    totals: Any
 
 
 class _Walk:
@@ -91,10 +125,10 @@ class _Walk:
     """
 
     def __init__(
-        self, kernels: ScanKernels, tile: LineTile, part: Expr, *, sums_only: bool
+        self, kernels: ScanKernels, tile: LineTile, cut: _Cut | None, part: Expr, *, sums_only: bool
     ) -> None:
-        self.kernels, self.tile, self.part = kernels, tile, part
-        self.plan, self.operands = kernels.plan, kernels.operands
+        self.tile, self.cut, self.part = tile, cut, part
+        self.plan, self.operands = tile.plan, kernels.operands
         self.combine, self.sums_only = kernels.combine, sums_only
         self.op, self.held = self.operands.op, self.operands.held
         self.carry = I.alloc_buffer((tile.slots,), self.held, scope="local")
@@ -109,9 +143,10 @@ class _Walk:
         plan, tile = self.plan, self.tile
         first: Index = 0
         stop = tile.reach
-        if plan.part is not None:
-            first = I.Bind(self.part * plan.part)
-            stop = I.Bind(i64(emit.smaller(first + plan.part, stop)))
+        if self.cut is not None:
+            size = i64(self.cut.parts.positions)
+            first = I.Bind(self.part * size)
+            stop = I.Bind(i64(emit.smaller(first + size, stop)))
         for slot in range(tile.slots):
             I.buffer_store(self.carry, self._start(slot), [slot])
         if not self.sums_only:
@@ -128,11 +163,16 @@ class _Walk:
                 self._accumulate(at)
                 tile.store(self.target, at, self.words)
         if self.sums_only:
+            assert self.cut is not None
             with where(tile.first_of_line()):
                 for slot in range(tile.slots):
-                    line = self.operands.lines.line(*tile.line(slot))
-                    place = line * i64(self.kernels.parts) + self.part
-                    I.buffer_store(self.kernels.totals, self.carry[slot], [place])
+                    I.buffer_store(self.cut.totals, self.carry[slot], [self._place_of_part(slot)])
+
+    def _place_of_part(self, slot: int) -> Expr:
+        """Index of this part's total."""
+        assert self.cut is not None
+        line = self.operands.lines.line(*self.tile.line(slot))
+        return line * i64(self.cut.parts.count) + self.part
 
     def _without_elements(self) -> None:
         """The accumulator keeps its init where the call says that lines have no elements."""
@@ -151,10 +191,9 @@ class _Walk:
         if self.sums_only:
             return nothing
         init = nothing if self.op.inclusive else self.operands.init.load(line)
-        if self.plan.part is None:
+        if self.cut is None:
             return init
-        place = line * i64(self.kernels.parts) + self.part
-        before = self.kernels.totals[tirx.max(place - 1, i64(0))]
+        before = self.cut.totals[tirx.max(self._place_of_part(slot) - 1, i64(0))]
         if not self.op.inclusive:
             (before,) = self.combine((held(init),), (held(before),))
         return tirx.if_then_else(self.part > 0, before, init)
@@ -259,7 +298,7 @@ class _Walk:
             return begun
         if not self.op.inclusive:
             return None
-        return begun if self.plan.part is None else tirx.Or(begun, self.part > 0)
+        return begun if self.cut is None else tirx.Or(begun, self.part > 0)
 
     def _after(self, before: Values, values: Values, started: Expr | None) -> Values:
         """With what lies before, where something does."""

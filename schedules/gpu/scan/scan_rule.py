@@ -3,7 +3,8 @@
     one     a workgroup walks along its lines, tile by tile, with what lies before in registers
     three   what each part of a line comes to; the scan of that; each part, from what lies before
 
-Three kernels read the input twice.  Each tile is scanned in brackets, the earlier always first:
+Three kernels read the input twice.  Where the call tells the extents, it tells which it is.
+Each tile is scanned in brackets, the earlier always first:
 
     before the tile + subgroups before + accesses before + lanes before + elements of the lane
 

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from cut_lines import TARGETS, cut_small, random_lines
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.registry import find
+from tvm_iree_ext.schedules.gpu.arg_compare_rule import GpuArgCompare
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.names import make_target
 
 
-def compared(op, target, x, init, **operands):
+def compared(op, target, x, init, config=None, **operands):
     """The simulations; results are the reference's."""
     line = tuple(n for axis, n in enumerate(x.shape) if axis != op.dimension)
     operands = {
@@ -17,7 +20,7 @@ def compared(op, target, x, init, **operands):
         "init_value": np.full(line, init).astype(x.dtype),
         "init_index": np.full(line, -7, "int32"),
     }
-    done = simulate_op(op, target, operands).check()
+    done = simulate_op(op, target, operands, config=config).check()
     for name, want in find(op.name).reference(op, operands).items():
         np.testing.assert_array_equal(done.results[name], want)
     return done.simulations
@@ -55,6 +58,24 @@ def test_the_parts_of_a_long_line_are_merged(target):
     assert first.grid > (1, 1, 1)
     assert merged.grid == (1, 1, 1)
     assert first.uncoalesced == 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", range(2))
+def test_parts_of_lines_of_any_shape(target, seed):
+    """Parts of the config's length or, where so many workgroups are wanted, of the call's."""
+    rng = np.random.default_rng(seed)
+    shape, extents, dimension = random_lines(rng)
+    region = str(rng.choice([">", ">=", "<", "<="]))
+    x = few_numbers(*extents)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    op, (along, tiles) = (
+        ops.arg_compare(shape, region, dimension=dimension), rng.integers(1, 3, 2).tolist()
+    )  # fmt: skip
+    heuristic = GpuArgCompare().heuristic(op, make_target(target))
+    for workgroups in (0, int(rng.integers(2, 9))):
+        config = cut_small(heuristic, target, along, tiles, workgroups)
+        compared(op, target, x, -2 if ">" in region else 2, config)
 
 
 def test_a_region_that_is_no_comparison_goes_in_order():

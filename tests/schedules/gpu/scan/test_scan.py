@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cut_lines import TARGETS, cut_small, random_lines
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.dtypes import numpy_dtype
@@ -77,6 +78,37 @@ def test_floats_keep_their_order(dtype, rows):
     promoted = GpuScan().heuristic(op, make_target("cuda:sm_80")).promote
     assert promoted == (("input",) if rows == 40 else ())
     assert any(one.space == "shared" for one in done.accesses) == bool(promoted)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_of_lines_of_any_shape(target, seed):
+    """Parts of the config's length or, where so many workgroups are wanted, of the call's."""
+    rng = np.random.default_rng(seed)
+    shape, extents, dimension = random_lines(rng)
+    inclusive = bool(rng.random() < 0.5)
+    how = {"dimension": dimension, "dtype": "int32", "inclusive": inclusive, "reassociate": True}
+    op, (along, tiles) = ops.scan(shape, LAST, **how), rng.integers(1, 3, 2).tolist()
+    heuristic = GpuScan().heuristic(op, make_target(target))
+    for workgroups in (0, int(rng.integers(2, 9))):
+        config = cut_small(heuristic, target, along, tiles, workgroups)
+        scanned(op, target, numbers(*extents), config)
+
+
+@pytest.mark.parametrize(("rows", "length", "grids"), [
+    (1, 6000, [3, 1, 3]), (2, 12_000, [6, 2, 6]), (4, 6000, [4]), (1, 2000, [1]),
+])  # fmt: skip
+def test_the_call_tells_how_many_workgroups_share_a_line(rows, length, grids):
+    op = ops.scan(("m", "n"), LAST, dimension=1, dtype="int32", reassociate=True)
+    config = GpuScan().heuristic(op, make_target("cuda:sm_80"))
+    assert config.workgroups == 4 * 108
+    assert config.workgroup_tile["positions"] == 2 * config.reduction_tile["positions"]
+    config = replace(
+        config, workgroups=7, workgroup_tile={"lines": 1, "positions": 2048},
+        reduction_tile={"positions": 1024},
+    )  # fmt: skip
+    done = scanned(op, "cuda:sm_80", numbers(rows, length), config)
+    assert [one.grid[0] for one in done] == grids
 
 
 def test_rows_are_read_in_whole_accesses():
