@@ -97,6 +97,7 @@ int cuDeviceGetName(char* name, int size, int device) {
 int cuDriverGetVersion(int* version) { *version = 13000; return 0; }
 int cuDevicePrimaryCtxRetain(void** context, int device) { *context = memory; return 0; }
 int cuCtxSetCurrent(void* context) { return 0; }
+int cuCtxGetCurrent(void** context) { *context = 0; return 0; }
 int cuCtxPushCurrent_v2(void* context) { return context != memory; }
 int cuCtxPopCurrent_v2(void** context) { *context = memory; return 0; }
 int cuModuleLoadData(void** module, const void* image) { return hipModuleLoadData(module, image); }

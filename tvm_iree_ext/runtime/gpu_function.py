@@ -25,6 +25,8 @@ DLPACK_DEVICES = {"cuda": 2, "rocm": 10}
 
 Allocate = Callable[[int], int]
 
+_KEPT = 64  # calls with other shapes, whose extents are known
+
 
 def gpu_obstacle(kind: str, chip: str) -> str:
     """Why kernels for a chip do not run here, for a message; empty when they do.
@@ -71,6 +73,8 @@ class GpuFunction:
         self._plan, self._inputs = plan, inputs
         if not {"parameters", "symbols", "steps"} <= self._plan.keys():
             raise ArtifactError(f"the artifact {folder} has no launch plan of {name}")
+        self._parameters = [one["name"] for one in self._plan["parameters"]]
+        self._bound: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._loaded: dict[int, Kernels] = {}
         self._lock = threading.Lock()
 
@@ -98,49 +102,67 @@ class GpuFunction:
             CallError: for arrays on several GPUs.
             ArtifactError: where no driver or GPU is there, or the driver refuses.
         """
-        places = [_place(value) for value in values]
-        ordinals = sorted(
-            {place.ordinal for place in places if place and place.ordinal is not None}
-        )
+        torch = torch_module()
+        places = [_place(value, torch) for value in values]
+        ordinals = {place.ordinal for place in places if place is not None} - {None}
         if len(ordinals) > 1:
             raise CallError(
-                f"{self._name}: arrays are on GPUs {', '.join(map(str, ordinals))}; expected one"
+                f"{self._name}: arrays are on GPUs {', '.join(map(str, sorted(ordinals)))};"
+                " expected one"
             )
         try:
-            self._call(values, places, ordinals[0] if ordinals else 0)
+            self._call(values, places, ordinals.pop() if ordinals else 0)
         except DriverError as error:
             raise ArtifactError(f"the artifact {self._folder} does not run: {error}") from error
 
     def _call(
         self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"], ordinal: int
     ) -> None:
-        kernels = self._kernels(ordinal)
+        kernels = self._loaded.get(ordinal) or self._kernels(ordinal)
+        numbers = self._numbers(values, places)
         # By the plan's names, which are not the operands' where these are words of a language.
-        parameters = [one["name"] for one in self._plan["parameters"]]
-        numbers: dict[str, Any] = {
-            name: value
-            for name, value, place in zip(parameters, values, places, strict=True)
-            if place is None
-        }
-        held = {
-            name: place for name, place in zip(parameters, places, strict=True) if place is not None
-        }
-        numbers |= bind(self._plan, {name: place.shape for name, place in held.items()}, numbers)
-        results = set(parameters[self._inputs :])
-        on_host = [name for name, place in held.items() if place.ordinal is None]
+        given = dict(zip(self._parameters, places, strict=True))
+        addresses = {name: place.address for name, place in given.items() if place is not None}
+        on_host = [
+            name for name, place in given.items() if place is not None and place.ordinal is None
+        ]
+        results = self._parameters[self._inputs :]
         with kernels.gpu.current(), _memory(kernels, values, ordinal) as (allocate, stream):
-            addresses = {name: place.address for name, place in held.items()}
             for name in on_host:
-                addresses[name] = allocate(held[name].size)
+                place = given[name]
+                assert place is not None
+                addresses[name] = allocate(place.size)
                 if name not in results:
-                    place = held[name]
                     kernels.gpu.write(addresses[name], place.address, place.size, stream)
             kernels.enqueue(addresses, numbers, allocate=allocate, stream=stream)
             if on_host or not stream_ordered(values):
                 kernels.gpu.wait()
             for name in on_host:
                 if name in results:
-                    kernels.gpu.read(held[name].address, addresses[name], held[name].size)
+                    place = given[name]
+                    assert place is not None
+                    kernels.gpu.read(place.address, addresses[name], place.size)
+
+    def _numbers(
+        self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"]
+    ) -> dict[str, Any]:
+        """The numbers of a call, and the extents that its shapes give; kept by what came."""
+        key = tuple(
+            [
+                value if place is None else place.shape
+                for value, place in zip(values, places, strict=True)
+            ]
+        )
+        if (known := self._bound.get(key)) is not None:
+            return known
+        pairs = list(zip(self._parameters, values, places, strict=True))
+        numbers: dict[str, Any] = {name: value for name, value, place in pairs if place is None}
+        shapes = {name: place.shape for name, _, place in pairs if place is not None}
+        numbers |= bind(self._plan, shapes, numbers)
+        if len(self._bound) >= _KEPT:
+            self._bound.clear()
+        self._bound[key] = numbers
+        return numbers
 
     def _kernels(self, ordinal: int) -> Kernels:
         """The kernels on a GPU, loaded when they are first called there."""
@@ -151,30 +173,34 @@ class GpuFunction:
 
 
 class _ArrayPlace:
-    """Address, shape and bytes of an array; ``ordinal`` is that of a GPU, or None."""
+    """Address and shape of an array; ``ordinal`` is that of a GPU, or None."""
+
+    __slots__ = ("address", "itemsize", "ordinal", "shape")
 
     def __init__(
-        self, address: int, shape: tuple[int, ...], size: int, ordinal: int | None
+        self, address: int, shape: tuple[int, ...], itemsize: int, ordinal: int | None
     ) -> None:
-        self.address, self.shape, self.size, self.ordinal = address, shape, size, ordinal
+        self.address, self.shape, self.itemsize, self.ordinal = address, shape, itemsize, ordinal
+
+    @property
+    def size(self) -> int:
+        """Bytes of its elements."""
+        return prod(self.shape) * self.itemsize
 
 
-def _place(value: Any) -> _ArrayPlace | None:
+def _place(value: Any, torch: Any) -> _ArrayPlace | None:
     """Place of an array that :class:`~tvm_iree_ext.runtime.arrays.Port` took; None for a number."""
+    if torch is not None and isinstance(value, torch.Tensor):
+        ordinal = None if value.is_cpu else value.device.index
+        return _ArrayPlace(value.data_ptr(), tuple(value.shape), value.element_size(), ordinal)
     if isinstance(value, np.ndarray):
-        return _ArrayPlace(value.ctypes.data, value.shape, value.nbytes, None)
+        return _ArrayPlace(value.ctypes.data, value.shape, value.itemsize, None)
     if not hasattr(value, "data_ptr"):
         return None
-    shape = tuple(value.shape)
-    if _is_torch(value):
-        size = prod(shape) * value.element_size()
-        return _ArrayPlace(
-            value.data_ptr(), shape, size, None if value.is_cpu else value.device.index
-        )
     kind, ordinal = value.__dlpack_device__()
-    size = prod(shape) * value.dtype.itemsize
+    is_gpu = kind in DLPACK_DEVICES.values()
     return _ArrayPlace(
-        value.data_ptr(), shape, size, ordinal if kind in DLPACK_DEVICES.values() else None
+        value.data_ptr(), tuple(value.shape), value.dtype.itemsize, ordinal if is_gpu else None
     )
 
 

@@ -12,10 +12,10 @@ from tvm_iree_ext.schedules.gpu.attention.attention_shared import SharedTile
 
 BEYOND = {
     "sm_80": (-45, 30),
-    "sm_86": (-24, -3),
-    "sm_89": (-24, -2),
+    "sm_86": (-24, 30),
+    "sm_89": (-24, 30),
     "sm_90": (-45, 30),
-    "sm_100": (-5, 14),
+    "sm_100": (-5, 30),
     "sm_120": (-8, 62),
     "gfx908": (-65, 118),
     "gfx90a": (-38, 40),
@@ -30,7 +30,7 @@ BEYOND = {
 
 Of attentions of :mod:`~tvm_iree_ext.inspection.resource_sweep_cases` with the heuristic's tiles:
 nine for sm_80 and for each chip of AMD but gfx1102, seven for sm_90, two or three for the others.
-By NVRTC and ``ptxas`` 13.5, and by LLVM 22, that of TVM 0.27; November 2026.  The fewest are of
+By NVRTC and ``ptxas`` 13.0 and 13.5, and LLVM 22 of TVM 0.27; November 2026.  The fewest are of
 heads of 40 and of masks of float32; the most are of doubles, of narrow heads of float32, and on
 gfx1250 of few rows.  One spilled, scalar registers: 32 causal heads on 8 on gfx1250.
 """

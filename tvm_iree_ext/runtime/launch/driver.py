@@ -8,6 +8,8 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 _HIP = {
     "libraries": ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7"),
     "init": "hipInit",
@@ -90,6 +92,69 @@ def afterwards(undo: Sequence[Callable[[], None]]) -> Iterator[None]:
 Step = Mapping[str, Any]
 
 
+_SCALARS: dict[str, Any] = {
+    "bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double,
+    **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+def scalar(value: Any, dtype: str) -> Any:
+    """A number as a kernel takes it."""
+    if dtype in _SCALARS:
+        return _SCALARS[dtype](value)
+    if dtype == "float16":
+        bits = int(np.float16(value).view(np.uint16))
+    elif dtype == "bfloat16":  # rounded to even
+        whole = int(np.float32(value).view(np.uint32))
+        bits = (whole + 0x7FFF + (whole >> 16 & 1)) >> 16
+    else:
+        raise ValueError(f"a kernel takes no number of {dtype}")
+    return ctypes.c_uint16(bits)
+
+
+class Launch:
+    """A launch that was prepared: called with addresses, tensor maps and a stream.
+
+    Arguments of a kernel are passed by their places in memory: those of numbers stay, those of
+    addresses are made anew by each call, which may be one of several threads.
+    """
+
+    def __init__(
+        self, gpu: "Gpu", function: Any, extents: Sequence[int], arguments: Sequence[Step]
+    ) -> None:
+        self._launch, self._check = gpu.launcher()
+        self._function, self._extents = function, tuple(extents)
+        self._arrays = [one["array"] for one in arguments if "array" in one]
+        self._maps = [
+            (place, one["tensor_map"]) for place, one in enumerate(arguments) if "tensor_map" in one
+        ]
+        self._numbers = {
+            place: scalar(one["value"], one["dtype"])
+            for place, one in enumerate(arguments)
+            if "value" in one
+        }
+        self._known = [
+            ctypes.addressof(self._numbers[place]) if place in self._numbers else 0
+            for place in range(len(arguments))
+        ]
+        self._open = [place for place, one in enumerate(arguments) if "array" in one]
+        self._addresses = ctypes.c_uint64 * len(self._arrays)
+        self._places = ctypes.c_void_p * len(arguments)
+
+    def __call__(self, addresses: Mapping[str, int], maps: Mapping[str, Any], stream: int) -> None:
+        """Launch it, and do not wait."""
+        own = self._addresses(*[addresses[name] for name in self._arrays])
+        first, places = ctypes.addressof(own), self._known.copy()
+        for number, place in enumerate(self._open):
+            places[place] = first + 8 * number
+        for place, name in self._maps:
+            places[place] = ctypes.addressof(maps[name])
+        status = self._launch(self._function, *self._extents, stream, self._places(*places), None)
+        if status:
+            self._check(status)
+
+
 class Gpu:
     """A GPU, by its driver."""
 
@@ -102,6 +167,7 @@ class Gpu:
         if ordinal >= count.value:
             raise DriverError(f"no GPU {ordinal}: the driver has {count.value}")
         self._context = ctypes.c_void_p()
+        self._limits: dict[int | None, int] = {}  # of dynamic shared memory, by function
         if self.cuda:
             device = ctypes.c_int()
             self.named("cuDeviceGet", ctypes.byref(device), ordinal)
@@ -119,6 +185,9 @@ class Gpu:
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
         """Make it this thread's GPU, and afterwards that which was."""
+        if self.cuda and self._is_current():
+            yield
+            return
         before = ctypes.c_int()
         if self.cuda:
             self.named("cuCtxPushCurrent_v2", self._context)
@@ -134,6 +203,12 @@ class Gpu:
 
         with afterwards([back]):
             yield
+
+    def _is_current(self) -> bool:
+        """Whether this thread has CUDA's context of the GPU already, as PyTorch's threads do."""
+        found = ctypes.c_void_p()
+        self.named("cuCtxGetCurrent", ctypes.byref(found))
+        return found.value is not None and found.value == self._context.value
 
     def load(self, images: Sequence[bytes]) -> ctypes.c_void_p:
         """The module of the first image that is for this chip."""
@@ -177,20 +252,21 @@ class Gpu:
             places = ctypes.c_void_p(target), ctypes.c_void_p(address)
             self.call("from_device", *places, ctypes.c_size_t(size))
 
-    def launch(
-        self, function: Any, step: Mapping[str, Any], values: Sequence[Any], stream: int
-    ) -> None:
-        """Launch a kernel with numbers for extents and ctypes values for arguments."""
-        places = [ctypes.addressof(value) for value in values]
-        parameters = (ctypes.c_void_p * len(places))(*places)
+    def prepared(self, function: Any, step: Step) -> "Launch":
+        """A launch of a kernel with numbers for extents, of which only addresses are left open.
+
+        Raises:
+            DriverError: for extents that no grid has.
+        """
         shared = step["shared"]
-        if self.cuda and shared > _USUAL_SHARED:
+        # The limit stays at the most of what was prepared: any of it may be launched next.
+        if self.cuda and shared > self._limits.get(function.value, _USUAL_SHARED):
             self.named("cuFuncSetAttribute", function, _SHARED_LIMIT, shared)
+            self._limits[function.value] = shared
         numbers = (*step["grid"], *step["block"], shared)
         if max(numbers) > _MOST_EXTENT:
             raise DriverError(f"{step['launch']} is launched with {max(numbers)}; 2^31 - 1 is most")
-        extents = map(ctypes.c_uint, numbers)
-        self.call("launch", function, *extents, ctypes.c_void_p(stream), parameters, None)
+        return Launch(self, function, numbers, step["arguments"])
 
     def tensor_map(self, step: Step, address: int) -> Any:
         """CUDA's descriptor of an array, and of the boxes that are copied of it."""
@@ -205,6 +281,14 @@ class Gpu:
             step["interleave"], step["swizzle"], step["l2_promotion"], step["fill"],
         )  # fmt: skip
         return made
+
+    def launcher(self) -> tuple[Callable[..., int], Callable[[int], None]]:
+        """The driver's function that launches, and what raises for its status."""
+        name = self.names["launch"]
+        launch = getattr(self._library, name)
+        pointer, number = ctypes.c_void_p, ctypes.c_uint
+        launch.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
+        return launch, lambda status: self._check(name, status)
 
     def wait(self) -> None:
         """Wait until all that was launched is done."""

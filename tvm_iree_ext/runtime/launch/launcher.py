@@ -24,13 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, Step, afterwards
+from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, Launch, Step, afterwards
 
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 """Binaries that a driver loads; PTX where the cubin is for another chip."""
 
 PARAMETERS = "parameters.bin"
 """A program's constants."""
+
+_KEPT = 64  # calls with other numbers, of which it is known what they launch
 
 # Types that NumPy lacks are moved as integers of their width.
 _WORDS = {"bfloat16": "uint16", "float8": "uint8", "int4": "uint8", "bool": "uint8"}
@@ -119,27 +121,6 @@ def _settled(key: str, value: Any, names: Mapping[str, Any]) -> Any:
 _NAMES = ("allocate", "launch", "tensor_map", "array", "dtype")  # what is no number in a step
 
 
-_SCALARS: dict[str, Any] = {
-    "bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double,
-    **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
-
-
-def scalar(value: Any, dtype: str) -> Any:
-    """A number as a kernel takes it."""
-    if dtype in _SCALARS:
-        return _SCALARS[dtype](value)
-    if dtype == "float16":
-        bits = int(np.float16(value).view(np.uint16))
-    elif dtype == "bfloat16":  # rounded to even
-        whole = int(np.float32(value).view(np.uint32))
-        bits = (whole + 0x7FFF + (whole >> 16 & 1)) >> 16
-    else:
-        raise ValueError(f"a kernel takes no number of {dtype}")
-    return ctypes.c_uint16(bits)
-
-
 class Kernels:
     """The kernels of an artifact on a GPU, and the plan by which they are launched."""
 
@@ -161,11 +142,14 @@ class Kernels:
         with self.gpu.current():
             self._module = self.gpu.load(images)
         self._functions: dict[str, ctypes.c_void_p] = {}
-        self._constants: dict[str, int] | None = None
+        self._known: dict[tuple[Any, ...], list[Step | Launch]] = {}
+        self._constants: dict[str, int] | None = None if self.plan.get("constants") else {}
         self._lock = threading.Lock()
 
     def _constant_addresses(self) -> dict[str, int]:
         """Addresses of a program's constants on the GPU; they stay there from the first call on."""
+        if self._constants is not None:
+            return self._constants
         with self._lock:
             if self._constants is None:
                 found: dict[str, int] = {}
@@ -200,17 +184,32 @@ class Kernels:
         """
         addresses: dict[str, int] = {**self._constant_addresses(), **arrays}
         maps: dict[str, Any] = {}
+        for step in self._settled(numbers):
+            if isinstance(step, Launch):
+                step(addresses, maps, stream)
+            elif "allocate" in step:
+                addresses[step["allocate"]] = allocate(step["bytes"])
+            else:
+                maps[step["tensor_map"]] = self.gpu.tensor_map(step, addresses[step["array"]])
+
+    def _settled(self, numbers: Mapping[str, Any]) -> list[Step | Launch]:
+        """What is done for some numbers; kept, since most calls have those of an earlier one."""
+        key = tuple(numbers.items())
+        if (known := self._known.get(key)) is not None:
+            return known
+        made: list[Step | Launch] = []
 
         def do(step: Step) -> None:
-            if "allocate" in step:
-                addresses[step["allocate"]] = allocate(step["bytes"])
-            elif "tensor_map" in step:
-                maps[step["tensor_map"]] = self.gpu.tensor_map(step, addresses[step["array"]])
+            if "launch" not in step:
+                made.append(step)
             elif 0 not in step["grid"]:
-                values = [_passed(one, addresses, maps) for one in step["arguments"]]
-                self.gpu.launch(self._function(step["launch"]), step, values, stream)
+                made.append(self.gpu.prepared(self._function(step["launch"]), step))
 
         follow(self.plan["steps"], dict(numbers), do)
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[key] = made
+        return made
 
     def _function(self, name: str) -> ctypes.c_void_p:
         if name not in self._functions:
@@ -268,13 +267,6 @@ def plan_of(manifest: Mapping[str, Any], function: str | None = None) -> Mapping
     if name not in launch:
         raise ValueError(f"the program has no function {name!r}; there are {', '.join(launch)}")
     return launch[name]
-
-
-def _passed(one: Mapping[str, Any], addresses: Mapping[str, int], maps: Mapping[str, Any]) -> Any:
-    """An argument of a kernel as a value of C."""
-    if "array" in one:
-        return ctypes.c_void_p(addresses[one["array"]])
-    return maps[one["tensor_map"]] if "tensor_map" in one else scalar(one["value"], one["dtype"])
 
 
 def _described(plan: Mapping[str, Any]) -> str:
