@@ -37,7 +37,7 @@ def _splits(*counts: int) -> dict[str, dict[str, Any]]:
     return {f"{count} parts": {"splits": count} for count in counts}
 
 
-_TILES = {
+_TILES: dict[str, dict[str, Any]] = {
     "3 stages": {"stages": 3},
     "256x128": {
         "workgroup_tile": {"m": 256, "n": 128},
@@ -82,7 +82,7 @@ def _attention(
     return SpeedCase(make, "attention", {"causal": causal}, configs=configs or {})
 
 
-_SMALL = {
+_SMALL: dict[str, dict[str, Any]] = {
     "64x128": {
         "workgroup_tile": {"m": 64, "n": 128},
         "mma_kind": "NV_WGMMA_F32_64x128x16_F16",

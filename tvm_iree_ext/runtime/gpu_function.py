@@ -104,7 +104,9 @@ class GpuFunction:
         """
         torch = torch_module()
         places = [_place(value, torch) for value in values]
-        ordinals = {place.ordinal for place in places if place is not None} - {None}
+        ordinals = {
+            place.ordinal for place in places if place is not None and place.ordinal is not None
+        }
         if len(ordinals) > 1:
             raise CallError(
                 f"{self._name}: arrays are on GPUs {', '.join(map(str, sorted(ordinals)))};"
