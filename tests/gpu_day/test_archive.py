@@ -27,7 +27,7 @@ def test_a_program_is_packed_with_what_was_recorded(root, tmp_path):
     archive, _ = packed(tmp_path / "day.zip", PackOrder(programs=[(TARGET, program)]))
     (case,) = (name for name in archive.namelist() if name.endswith("case.json"))
     described = json.loads(archive.read(case))
-    assert (described["id"], described["results"]) == ("program cumsum", ["out0"])
+    assert (described["id"], list(described["results"])) == ("program cumsum", ["out0"])
 
 
 class Amd8Bits:

@@ -59,6 +59,8 @@ def run_gpu_day(args: argparse.Namespace) -> int:
     path = args.pack or args.out / _ARCHIVE
     path.parent.mkdir(parents=True, exist_ok=True)
     cases = ext.verify.random_cases(args.op, args.cases, args.seed) if args.cases else []
+    if args.op is None:
+        cases = [*ext.gpu_day.large_checks(), *cases]
     if args.examples is not None:
         cases = [*ext.verify.example_cases(args.examples, args.op), *cases]
     order = ext.gpu_day.PackOrder(

@@ -16,13 +16,16 @@ from tvm_iree_ext.base.errors import ExtError, ScheduleError
 from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.catalog.base.entry import Values
+from tvm_iree_ext.gpu_day.large_checks import LargeCheck
+from tvm_iree_ext.on_gpu.filled_arrays import some_rows
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.runtime.launch.launcher import BINARIES, PARAMETERS
 from tvm_iree_ext.verify.kernel_checks import CheckCase
 from tvm_iree_ext.verify.spec_examples import NotSupported
 
-_MOST_BYTES = 4 << 20  # of the arrays of a check
+_MOST_BYTES = 32 << 20  # of the arrays of a check
+_MOST_KEPT = 1 << 18  # elements of a result, where its rows are enough
 # A float32 is near enough to a float64 that is compared within more than this.
 _NEAR = 1e-5
 
@@ -102,7 +105,11 @@ def _pack(
         one.name: _plain(operands[one.name]) if one.role == "scalar" else operands[one.name]
         for one in op.signature.arguments
     }
-    write_case(folder, task.case.id, op.name, task.target, arguments, results, entry.open_order(op))
+    fills = {}
+    if isinstance(task.case, LargeCheck):
+        fills = {one.name: task.case.filled(one) for one in op.signature.arguments}
+    order = entry.open_order(op)
+    write_case(folder, task.case.id, op.name, task.target, arguments, results, order, fills)
 
 
 def write_case(
@@ -113,15 +120,22 @@ def write_case(
     arguments: Values,
     results: Sequence[tuple[str, str, np.ndarray, Tolerance]],
     order: OpenOrder | None = None,
+    fills: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Write beside an artifact what it is called with, and what is right.
 
     Arguments and results are in the order of the signature; a result has a name, a type, the right
-    elements, and a tolerance.
+    elements, and a tolerance.  Arguments of which ``fills`` say how they are made are not written;
+    of large results each so many-th row is.
     """
     arrays = {key: one for key, one in arguments.items() if isinstance(one, np.ndarray)}
-    _save(folder / "operands.npz", {key: in_words(one) for key, one in arrays.items()})
-    stored = {key: _stored(want, dtype, allowed) for key, dtype, want, allowed in results}
+    kept = {key: in_words(one) for key, one in arrays.items() if key not in (fills or {})}
+    _save(folder / "operands.npz", kept)
+    steps = {key: _step(want) for key, _, want, _ in results}
+    stored = {
+        key: _stored(some_rows(want, steps[key]), dtype, allowed)
+        for key, dtype, want, allowed in results
+    }
     _save(folder / "results.npz", stored)
     described = {
         "id": name,
@@ -129,12 +143,18 @@ def write_case(
         "target": target,
         "arguments": list(arguments),
         "scalars": {key: _plain(one) for key, one in arguments.items() if key not in arrays},
-        "results": list(stored),
+        "fills": fills or {},
+        "results": {key: (want.shape, steps[key]) for key, _, want, _ in results},
         "tolerance": {key: (one.absolute, one.relative) for key, *_, one in results},
         "open_order": order and {"axis": order.axis, "keys": order.keys},
         "may_differ": order is not None,
     }
     (folder / "case.json").write_text(json.dumps(described))
+
+
+def _step(want: np.ndarray) -> int:
+    """Each so many-th row of a result is kept: an odd number, so that each place of a tile is."""
+    return -(-want.size // _MOST_KEPT) | 1
 
 
 def _save(path: Path, arrays: Mapping[str, Any]) -> None:

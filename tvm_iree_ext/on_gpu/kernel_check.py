@@ -16,6 +16,7 @@ import numpy as np
 from tvm_iree_ext.base.comparison import OpenOrder, first_difference
 from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
+from tvm_iree_ext.on_gpu.filled_arrays import filled, some_rows
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
 
 _BAND = 4096  # bytes before and after each array
@@ -44,14 +45,16 @@ def checked(archive: ArchiveFile, folder: str) -> Iterator[dict[str, Any]]:
 def _wrong(archive: ArchiveFile, folder: str, case: Mapping[str, Any], extracted: Path) -> str:
     """What is wrong, for a message; empty when nothing is."""
     operands = archive.arrays(f"{folder}/operands.npz")
+    for name, fill in case["fills"].items():
+        operands[name] = filled(fill, archive.as_numbers)
     want = archive.arrays(f"{folder}/results.npz")
     kernels = Kernels(extracted)
     parameters = kernels.plan["parameters"]
     arguments: dict[str, Any] = {}
     for one, name in zip(parameters, [*case["arguments"], *want], strict=True):
         if name in want:
-            shape, kind = want[name].shape, numpy_type(one["dtype"])
-            arguments[one["name"]] = np.empty(shape, kind)
+            shape, _ = case["results"][name]
+            arguments[one["name"]] = np.empty(shape, numpy_type(one["dtype"]))
         else:
             arguments[one["name"]] = case["scalars"].get(name, operands.get(name))
     names = dict(zip([*case["arguments"], *want], parameters, strict=True))
@@ -69,6 +72,8 @@ def _wrong(archive: ArchiveFile, folder: str, case: Mapping[str, Any], extracted
         name: archive.as_numbers(runs[0][names[name]["name"]], names[name]["dtype"])
         for name in want
     }
+    for name, (_, step) in case["results"].items():
+        got[name] = some_rows(got[name], step)
     if order := case["open_order"]:
         order = OpenOrder(order["axis"], tuple(order["keys"]))
         got, want = order.settled(got), order.settled(want)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tvm_iree_ext.on_gpu import torch_peers
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
+from tvm_iree_ext.on_gpu.filled_arrays import filled
 from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
 
@@ -22,7 +23,7 @@ _MOST_ERROR = {"float64": 1e-12, "float32": 2e-3, "float16": 5e-3, "bfloat16": 2
 def timed(archive: ArchiveFile, folder: str) -> Iterator[dict[str, Any]]:
     """Times and errors of a kernel, then of each peer."""
     case = archive.case(folder)
-    operands = {one["name"]: _filled(archive, one) for one in case["operands"]}
+    operands = {one["name"]: filled(one, archive.as_numbers) for one in case["operands"]}
     with tempfile.TemporaryDirectory() as place:
         kernels = Kernels(archive.extract(folder, Path(place)))
     with kernels.gpu.current():
@@ -58,30 +59,6 @@ def _row(case: Mapping[str, Any], who: str, timing: Timing, error: float | None)
         "status": "failed" if wrong and not who else "passed",
         "message": f"‖got - exact‖ / ‖exact‖ is {error:.3g}; at most {most:g}" if wrong else "",
     }
-
-
-def _filled(archive: ArchiveFile, operand: Mapping[str, Any]) -> np.ndarray:
-    """An operand's elements as words; the same for the same shape, type and name."""
-    shape, dtype, fill = operand["shape"], operand["dtype"], operand["fill"]
-    rng = np.random.default_rng(list(f"{operand['name']}{shape}".encode()))
-    kind = numpy_type(dtype)
-    if fill == "zeros":
-        return np.zeros(shape, kind)
-    if fill == "lowest":
-        return np.full(shape, -np.inf if kind.kind == "f" else np.iinfo(kind).min, kind)
-    if fill.startswith("below"):
-        return rng.integers(0, int(fill.split()[1]), shape).astype(kind)
-    if dtype == "bfloat16":  # rounded down, which is as random
-        wide = rng.standard_normal(shape, np.float32)
-        return (wide.view(np.uint32) >> 16).astype(np.uint16)
-    if dtype.startswith("float8"):  # the words of numbers up to 8 in size
-        words = np.arange(256, dtype=np.uint8)
-        values = archive.as_numbers(words, dtype)
-        usual = words[np.isfinite(values) & (np.abs(values) <= 8)]
-        return rng.choice(usual, shape)
-    if kind.kind in "iu":
-        return rng.integers(-128 if kind.itemsize == 1 else -1000, 127, shape).astype(kind)
-    return rng.standard_normal(shape, np.float32).astype(kind)
 
 
 def _ours(
