@@ -177,6 +177,16 @@ CASES: Mapping[str, SpeedCase] = {
     ),
     "fft c64 4096x4096": SpeedCase(lambda: ops.fft_transform((4096, 4096)), "fft"),
     "fft c64 64x65536": SpeedCase(lambda: ops.fft_transform((64, 65536)), "fft"),
+    "fft c64 16384x256": SpeedCase(lambda: ops.fft_transform((16384, 256)), "fft"),
+    "fft c64 2048x8192": SpeedCase(lambda: ops.fft_transform((2048, 8192)), "fft"),
+    "fft c64 1024x16384": SpeedCase(lambda: ops.fft_transform((1024, 16384)), "fft"),
+    "fft c64 1x1M": SpeedCase(lambda: ops.fft_transform((1, 1 << 20)), "fft"),
+    "fft c64 4096x4096 along columns": SpeedCase(
+        lambda: ops.fft_transform((4096, 4096), axis=0), "fft", {"axis": 0}
+    ),
+    "fft c128 2048x2048": SpeedCase(
+        lambda: ops.fft_transform((2048, 2048), dtype="float64"), "fft"
+    ),
     "argmax f32 8192x8192": _argmax((8192, 8192), 1),
     "argmax f32 16M": _argmax((1 << 24,), 0),
     "argmax f32 4x4M": _argmax((4, 1 << 22), 1),

@@ -108,13 +108,13 @@ def _conv_2d(torch: Any, dtype: str, *, padding: int) -> dict[str, Peer]:
     return {"cuDNN": run}
 
 
-def _fft(torch: Any, dtype: str) -> dict[str, Peer]:
+def _fft(torch: Any, dtype: str, axis: int = -1) -> dict[str, Peer]:
     numbers: dict[int, Any] = {}
 
     def run(real: Any, imaginary: Any) -> Any:
         if not numbers:  # cuFFT takes complex numbers
             numbers[0] = torch.complex(real, imaginary)
-        return torch.view_as_real(torch.fft.fft(numbers[0]))
+        return torch.view_as_real(torch.fft.fft(numbers[0], dim=axis))
 
     return {"cuFFT": run}
 

@@ -1,9 +1,12 @@
 """Whole transforms on a GPU: one pass over memory for lines that fit shared memory, else several.
 
-A longer one of length n = a b is a pass over the a elements that lie b apart, twiddle factors, and
-the transform of the b that are then left of each:
+A longer one of length n = a b is a pass over the a elements that lie b apart, and transforms of the
+b that are then left of each p, at frequencies between the whole ones:
 
-    X[p + a q] = sum_s w(s q / b) w(s p / n) sum_r w(r p / a) x[r b + s],   w(t) = exp(-2 pi i t)
+    X[p + a q] = sum_s w(s (q + p / a) / b) sum_r w(r p / a) x[r b + s],   w(t) = exp(-2 pi i t)
+
+Between passes the order is [outer, s, p, inner]: what neighbouring lines read are neighbours, and
+so is what they write, but for the first pass of rows, where neighbours are of one line.
 
 One with a large prime is a convolution with a chirp c[j] = exp(-pi i j^2 / n) (Bluestein):
 
@@ -12,8 +15,8 @@ One with a large prime is a convolution with a chirp c[j] = exp(-pi i j^2 / n) (
 by transforms whose length is a power of two.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -25,27 +28,15 @@ from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.launches import WorkgroupShape, for_each, global_memory
-from tvm_iree_ext.schedules.gpu.fft.fft_pass import Load, Pass, Roots, Store
+from tvm_iree_ext.schedules.gpu.emit.lanes import where
+from tvm_iree_ext.schedules.gpu.emit.launches import for_each, global_memory
+from tvm_iree_ext.schedules.gpu.fft.fft_pass import Turns
+from tvm_iree_ext.schedules.gpu.fft.fft_roots_table import RootsTable
+from tvm_iree_ext.schedules.gpu.fft.fft_shape import TransformShape
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, radices
 from tvm_iree_ext.schedules.shared.fft.fft_operands import TransformOperands
 from tvm_iree_ext.schedules.shared.fft.fft_roots import unit_roots
 from tvm_iree_ext.tir.tir_expressions import Expr
-
-
-@dataclass(frozen=True)
-class TransformShape:
-    """Numbers of a kernel.
-
-    Attributes:
-        workgroup: its lanes.
-        elements: of shared memory, for all lines of a workgroup.
-        radix: the largest power of two that a lane transforms in registers.
-    """
-
-    workgroup: WorkgroupShape
-    elements: int
-    radix: int
 
 
 def transform_kernel(op: FftTransform, shape: TransformShape) -> tirx.PrimFunc:
@@ -58,20 +49,28 @@ def transform_kernel(op: FftTransform, shape: TransformShape) -> tirx.PrimFunc:
     return builder.get()
 
 
-def factors(length: int, most: int, radix: int) -> list[int]:
-    """The lengths of passes, each at most ``most``: as few as can be, and about as long."""
-    found = radices(length, radix)
-    assert found is not None, length
-    primes = [2] * sum(one.bit_length() - 1 for one in found if one % 2 == 0)
-    primes += [one for one in found if one % 2]
-    passes = 1
-    while True:
-        lengths = [1] * passes
-        for prime in sorted(primes, reverse=True):
-            lengths[lengths.index(min(lengths))] *= prime
-        if max(lengths) <= most:
-            return lengths
-        passes += 1
+Load = Callable[[Expr, Expr], Callable[[Expr], Point]]
+"""By the outer and the inner index, the elements along the axis."""
+Store = Callable[[Expr, Expr], Callable[[Expr, Point], None]]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Transforms along the middle one of three dims.
+
+    Attributes:
+        outer, length, inner: extents.
+        roots: of all stages.
+        load: from the caller, by indices of the whole transform.
+        store: to the caller.
+    """
+
+    outer: Index
+    length: int
+    inner: Index
+    roots: RootsTable | None
+    load: Load
+    store: Store
 
 
 class _Transform:
@@ -79,83 +78,136 @@ class _Transform:
         self.operands, self.shape, self.op = operands, shape, operands.op
         self.dtype = operands.op.compute_dtype
         self.scratches = 0
+        self._tables: dict[tuple[int, ...], RootsTable] = {}
 
     def emit(self) -> None:
-        length = self.op.length
-        stages = radices(length, self.shape.radix)
-        if stages is None:
-            self._bluestein(length)
+        if radices(self.op.length, self.shape.radix) is None:
+            self._bluestein(self.op.length)
             return
-        roots = Roots(length, self.dtype, self.shape.workgroup) if len(stages) > 1 else None
-        beside = known(self.operands.inner) != 1
-        self._transform(self.operands.points, length, roots, self._load, self._store, beside)
+        operands = self.operands
+        self._transform(operands.outer, self.op.length, operands.inner, self._load, self._store)
 
-    def _load(self, line: Expr, at: Expr) -> Point:
+    def _load(self, outer: Expr, inner: Expr) -> Callable[[Expr], Point]:
         operands, step = self.operands, i64(self.operands.inner)
-        start = I.Bind(operands.start(line, operands.extent))
-        if self.op.kind == "complex_to_real":
-            return operands.full_spectrum(start, step, at)
-        place = I.Bind(start + at * step)
-        return operands.load(0, place), operands.load(1, place)
+        start = I.Bind(outer * (step * operands.extent) + inner)
 
-    def _store(self, line: Expr, at: Expr, value: Point) -> None:
+        def element(at: Expr) -> Point:
+            if self.op.kind == "complex_to_real":
+                return operands.full_spectrum(start, step, at)
+            place = I.Bind(start + at * step)
+            return operands.load(0, place), operands.load(1, place)
+
+        return element
+
+    def _store(self, outer: Expr, inner: Expr) -> Callable[[Expr, Point], None]:
         operands, length = self.operands, self.op.result_length
+        step = i64(operands.inner)
+        start = I.Bind(outer * (step * length) + inner)
 
-        def write() -> None:
-            start = operands.start(line, length)
-            operands.store_point(I.Bind(start + at * i64(operands.inner)), value, 1)
+        def write(at: Expr, value: Point) -> None:
+            with where(None if length == self.op.length else at < length):
+                operands.store_point(I.Bind(start + at * step), value, 1)
 
-        if length == self.op.length:
-            write()
+        return write
+
+    def _transform(self, outer: Index, length: int, inner: Index, load: Load, store: Store) -> None:
+        """Transform along the middle dim, in passes."""
+        lengths = self.shape.passes(length, inner)
+        stages = [radix for one in lengths for radix in self.shape.radices(one)]
+        job = _Job(outer, length, inner, self._roots(stages), load, store)
+        if len(lengths) == 1:
+            self._whole_pass(job)
             return
-        with I.If(at < length), I.Then():
-            write()
+        done, between = 1, None
+        for number, one in enumerate(lengths):
+            last = number == len(lengths) - 1
+            target = None if last else self._scratch(emit.product([outer, length, inner]))
+            self._part_pass(job, done, one, between, target)
+            done, between = done * one, target
 
-    def _transform(
-        self, lines: Index, length: int, roots: Roots | None, load: Load, store: Store, beside: bool
+    def _whole_pass(self, job: _Job) -> None:
+        """All of the transforms."""
+        inner, beside = job.inner, known(job.inner) != 1
+
+        def split(line: Expr) -> tuple[Expr, Expr]:
+            if not beside:
+                return line, i64(0)
+            outer, rest = emit.divide(line, inner)
+            return I.Bind(outer), I.Bind(rest)
+
+        count = emit.product([job.outer, inner])
+        made = self.shape.made_pass(job.length, count, load_beside=beside, store_beside=beside)
+        made.emit(
+            count,
+            None if job.roots is None else Turns(job.roots, 1, lambda line: i64(0)),
+            lambda line: job.load(*split(line)),
+            lambda line: job.store(*split(line)),
+        )
+
+    def _part_pass(
+        self, job: _Job, done: int, length: int, source: list[Any] | None, target: list[Any] | None
     ) -> None:
-        """Transform all lines, in passes."""
-        first, *rest = factors(length, self.shape.elements, self.shape.radix)
-        if not rest:
-            self._pass(lines, length, roots, load, store, beside)
-            return
-        assert roots is not None
-        others = prod(rest)
-        scratch = self._scratch(emit.product([lines, length]))
+        """The next factor of the length.
 
-        def take(line: Expr, at: Expr) -> Point:
-            whole, s = emit.divide(line, others)
-            return load(I.Bind(whole), I.Bind(at * others + s))
+        Before it, transforms of length ``done`` are: their results lie between the elements that
+        are left, and the inner dim.  A line takes elements ``rest`` apart, for each of ``rest``.
+        """
+        rest = job.length // (done * length)
+        below = emit.product([done, job.inner])  # results of earlier passes, inner
+        across = emit.product([rest, below])
+        count = emit.product([job.outer, across])
 
-        def leave(line: Expr, at: Expr, value: Point) -> None:
-            whole, s = emit.divide(line, others)
-            twiddled = _product(value, roots.at(I.Bind(at * s), length))
-            place = I.Bind((whole * first + at) * others + s)
-            for memory, part in zip(scratch, twiddled, strict=True):
-                I.buffer_store(memory, part, [place])
+        def split(line: Expr) -> tuple[Expr, Expr]:
+            outer, at = emit.divide(line, across)
+            return I.Bind(outer), I.Bind(at)
 
-        def again(line: Expr, at: Expr) -> Point:
-            place = I.Bind(line * others + at)
-            return scratch[0][place], scratch[1][place]
+        def load(line: Expr) -> Callable[[Expr], Point]:
+            outer, at = split(line)
+            if source is None:
+                s, inner = emit.divide(at, job.inner)
+                element = job.load(outer, I.Bind(inner))
+                return lambda r: element(I.Bind(r * rest + s))
+            start = I.Bind(outer * (i64(across) * length) + at)
 
-        def put(line: Expr, at: Expr, value: Point) -> None:
-            whole, p = emit.divide(line, first)
-            store(I.Bind(whole), I.Bind(p + at * first), value)
+            def between(r: Expr) -> Point:
+                place = I.Bind(start + r * across)
+                return source[0][place], source[1][place]
 
-        self._pass(emit.product([lines, others]), first, roots, take, leave, beside=True)
-        # Its lines are neighbours where they are written, which is worth more than where they lie.
-        self._transform(emit.product([lines, first]), others, roots, again, put, beside=True)
+            return between
 
-    def _pass(
-        self, lines: Index, length: int, roots: Roots | None, load: Load, store: Store, beside: bool
-    ) -> None:
-        found = radices(length, self.shape.radix) or []
-        room = max(1, self.shape.elements // length)
-        count = known(lines)
-        most = room if count is None else min(room, count)
-        together = 1 << (max(most, 1).bit_length() - 1)
-        made = Pass(length, found or [1], together, self.shape.workgroup, beside, self.dtype)
-        made.emit(lines, roots, load, store)
+        def store(line: Expr) -> Callable[[Expr, Point], None]:
+            outer, at = split(line)
+            if target is None:
+                p, inner = emit.divide(at, job.inner)
+                write = job.store(outer, I.Bind(inner))
+                return lambda q, value: write(I.Bind(p + q * done), value)
+            s, low = emit.divide(at, below)
+            start = I.Bind((outer * rest + s) * (i64(below) * length) + low)
+
+            def between(p: Expr, value: Point) -> None:
+                place = I.Bind(start + p * below)
+                for memory, part in zip(target, value, strict=True):
+                    I.buffer_store(memory, part, [place])
+
+            return between
+
+        def result(line: Expr) -> Expr:
+            return emit.divide(emit.divide(line, below)[1], job.inner)[0]
+
+        assert job.roots is not None
+        # Of the first pass of rows, results of one line are neighbours, and elements of several.
+        beside = done > 1 or known(job.inner) != 1
+        made = self.shape.made_pass(length, count, load_beside=True, store_beside=beside)
+        made.emit(count, Turns(job.roots, done, result), load, store)
+
+    def _roots(self, stages: list[int]) -> RootsTable | None:
+        key = tuple(one for one in stages if one > 1)
+        if len(key) < 2:
+            return None
+        if key not in self._tables:
+            name = f"roots_{len(self._tables)}"
+            self._tables[key] = RootsTable(name, key, self.dtype, self.shape.small)
+        return self._tables[key]
 
     def _scratch(self, count: Index) -> list[Any]:
         self.scratches += 1
@@ -166,9 +218,8 @@ class _Transform:
 
     def _bluestein(self, length: int) -> None:
         padded = 1 << (2 * length - 2).bit_length()
-        roots = Roots(padded, self.dtype, self.shape.workgroup)
         chirp, spectrum = self._scratch(length), self._scratch(padded)
-        with for_each(length, self.shape.workgroup) as j:
+        with for_each(length, self.shape.small) as j:
             root = unit_roots(I.Bind(emit.divide(j * j, 2 * length)[1]), 2 * length, self.dtype, 1)
             for part, value in zip(chirp, root, strict=True):
                 I.buffer_store(part, value, [j])
@@ -178,47 +229,67 @@ class _Transform:
             real, imag = held(chirp[0][k]), held(chirp[1][k])
             return real, zero - imag if conjugate else imag
 
-        def mirrored(_line: Expr, at: Expr) -> Point:
+        def mirrored(at: Expr) -> Point:
             """The conjugate chirp at j and at padded - j, else 0."""
             j = I.Bind(tirx.min(at, i64(padded) - at))
             value = at_chirp(I.Bind(tirx.min(j, i64(length - 1))), conjugate=True)
             return _where(j < length, value, zero)
 
-        def keep(_line: Expr, at: Expr, value: Point) -> None:
+        def keep(at: Expr, value: Point) -> None:
             for memory, part in zip(spectrum, value, strict=True):
                 I.buffer_store(memory, part, [at])
 
-        self._transform(1, padded, roots, mirrored, keep, beside=False)
-        lines = self.operands.points
-        product = self._scratch(emit.product([lines, padded]))
+        self._transform(1, padded, 1, lambda *_: mirrored, lambda *_: keep)
+        outer, inner = self.operands.outer, self.operands.inner
+        product = self._scratch(emit.product([outer, padded, inner]))
 
-        def chirped(line: Expr, at: Expr) -> Point:
-            j = I.Bind(tirx.min(at, i64(length - 1)))
-            value = self._load(line, j)
-            value = (held(value[0]), held(value[1]))
-            return _where(at < length, _product(value, at_chirp(j, conjugate=False)), zero)
+        def chirped(*line: Expr) -> Callable[[Expr], Point]:
+            element = self._load(*line)
 
-        def filtered(line: Expr, at: Expr, value: Point) -> None:
-            multiplied = _product(value, (held(spectrum[0][at]), held(spectrum[1][at])))
-            place = I.Bind(line * padded + at)
-            # Parts exchanged: the transform back is a forward one of that.
-            for memory, part in zip(product, (multiplied[1], multiplied[0]), strict=True):
-                I.buffer_store(memory, part, [place])
+            def times_chirp(at: Expr) -> Point:
+                j = I.Bind(tirx.min(at, i64(length - 1)))
+                value = element(j)
+                value = (held(value[0]), held(value[1]))
+                return _where(at < length, _product(value, at_chirp(j, conjugate=False)), zero)
 
-        def back(line: Expr, at: Expr) -> Point:
-            place = I.Bind(line * padded + at)
-            return product[0][place], product[1][place]
+            return times_chirp
+
+        def filtered(outer: Expr, low: Expr) -> Callable[[Expr, Point], None]:
+            start = I.Bind(outer * (i64(inner) * padded) + low)
+
+            def write(at: Expr, value: Point) -> None:
+                multiplied = _product(value, (held(spectrum[0][at]), held(spectrum[1][at])))
+                place = I.Bind(start + at * i64(inner))
+                # Parts exchanged: the transform back is a forward one of that.
+                for memory, part in zip(product, (multiplied[1], multiplied[0]), strict=True):
+                    I.buffer_store(memory, part, [place])
+
+            return write
+
+        def back(outer: Expr, low: Expr) -> Callable[[Expr], Point]:
+            start = I.Bind(outer * (i64(inner) * padded) + low)
+
+            def element(at: Expr) -> Point:
+                place = I.Bind(start + at * i64(inner))
+                return product[0][place], product[1][place]
+
+            return element
 
         scale = tirx.const(1.0 / padded, self.dtype)
 
-        def result(line: Expr, at: Expr, value: Point) -> None:
-            with I.If(at < length), I.Then():
-                swapped = (held(value[1] * scale), held(value[0] * scale))
-                k = I.Bind(tirx.min(at, i64(length - 1)))
-                self._store(line, at, _product(swapped, at_chirp(k, conjugate=False)))
+        def result(*line: Expr) -> Callable[[Expr, Point], None]:
+            store = self._store(*line)
 
-        self._transform(lines, padded, roots, chirped, filtered, beside=False)
-        self._transform(lines, padded, roots, back, result, beside=False)
+            def write(at: Expr, value: Point) -> None:
+                with I.If(at < length), I.Then():
+                    swapped = (held(value[1] * scale), held(value[0] * scale))
+                    k = I.Bind(tirx.min(at, i64(length - 1)))
+                    store(at, _product(swapped, at_chirp(k, conjugate=False)))
+
+            return write
+
+        self._transform(outer, padded, inner, chirped, filtered)
+        self._transform(outer, padded, inner, back, result)
 
 
 def _product(a: Point, w: Point) -> Point:

@@ -15,20 +15,29 @@ from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two, 
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.launches import LaneConfig
 from tvm_iree_ext.schedules.gpu.fft.fft_butterflies import butterflies_kernel
-from tvm_iree_ext.schedules.gpu.fft.fft_passes import TransformShape, transform_kernel
+from tvm_iree_ext.schedules.gpu.fft.fft_pass import SharedMemory
+from tvm_iree_ext.schedules.gpu.fft.fft_passes import transform_kernel
+from tvm_iree_ext.schedules.gpu.fft.fft_shape import TransformShape
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _LANES = 256
-_SHARED_BYTES = 32 << 10  # of a workgroup: enough for its lanes, and several fit a core
-_RADIX = 8  # points of a lane: with twiddle factors within 64 registers
+_SHARED_BYTES = 32 << 10  # of a workgroup with short lines: several fit a core
+_MOST_LANES = 512  # of a workgroup, which leaves each 128 registers
+_LANE_BYTES = 256  # of registers for a lane's elements: half of those
+_RADIX = {4: 16, 8: 8}  # by bytes of an item: points and roots within 80 or so registers
 _MOST_RADIX = 16
+_USUAL_CORES = 64  # of chips without published figures
 
 
 @dataclass(frozen=True)
 class GpuFftTransformConfig(LaneConfig):
-    """Elements in shared memory, and the largest radix."""
+    """The most lanes of a workgroup, its elements, the longest line of one, the largest radix.
+
+    Without a longest line, that is as many elements as a workgroup has.
+    """
 
     elements: int = number("workgroup_tile.elements", least=_MOST_RADIX, power_of_two=True)
+    longest: int = number("workgroup_tile.longest", optional=True)
     radix: int = number("register_tile.radix", _MOST_RADIX, least=2, power_of_two=True)
 
 
@@ -65,19 +74,28 @@ class GpuFftTransform(GpuRule):
     lowers = FftTransform
 
     def heuristic(self, op: FftTransform, target: Target) -> LoweringConfig:
-        """Lines of up to some thousand elements in shared memory, eight points a lane at a time."""
+        """Lines as long as shared memory holds, in registers; several of them where they are short.
+
+        Eight or sixteen elements a lane at a time.
+        """
         item = item_bytes(op.compute_dtype)
-        elements = _SHARED_BYTES // (4 * item)
-        lanes = min(_LANES, max(subgroup_size(target), elements // _RADIX))
+        chip = gpu_chip(target)
+        elements = _SHARED_BYTES // (2 * item)
+        fitting = min(chip.shared_memory_bytes, _MOST_LANES * _LANE_BYTES) // (2 * item)
         return GpuFftTransformConfig(
-            "stockham", lanes=lanes, elements=elements, radix=_RADIX
+            "stockham",
+            lanes=_MOST_LANES,
+            elements=elements,
+            longest=1 << (fitting.bit_length() - 1),
+            radix=_RADIX[item],
         ).lowering()
 
     def space(self, op: FftTransform, target: Target) -> TuningSpace:
-        """The largest radix, what lies in shared memory, the lanes."""
+        """The largest radix, what a workgroup holds, its lanes."""
         lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
         choices = (
-            GpuFftTransformConfig.choice("elements", powers_of_two(128, 4096)),
+            GpuFftTransformConfig.choice("elements", powers_of_two(128, 8192)),
+            GpuFftTransformConfig.choice("longest", powers_of_two(1024, 16384)),
             GpuFftTransformConfig.choice("lanes", lanes),
             GpuFftTransformConfig.choice("radix", powers_of_two(2, _MOST_RADIX)),
         )
@@ -100,7 +118,25 @@ class GpuFftTransform(GpuRule):
     @staticmethod
     def _shape(op: FftTransform, target: Target, check: ConfigCheck) -> TransformShape:
         config = GpuFftTransformConfig.parse(check, "stockham")
-        taken = 4 * config.elements * item_bytes(op.compute_dtype)
-        most = gpu_chip(target).declared_shared_memory_bytes
-        check.need(taken <= most, f"{config.elements} elements are {taken} bytes; there are {most}")
-        return TransformShape(config.workgroup(check, target), config.elements, config.radix)
+        workgroup = config.workgroup(check, target)
+        chip, item = gpu_chip(target), item_bytes(op.compute_dtype)
+        longest = config.longest or config.elements
+        held = max(longest, config.elements)
+        taken, most = 2 * held * item, chip.shared_memory_bytes
+        check.need(taken <= most, f"{held} elements are {taken} bytes; there are {most}")
+        registers = 2 * item * held // workgroup.lanes
+        check.need(
+            registers <= 2 * _LANE_BYTES,
+            f"{held} elements are {registers} bytes of registers a lane; at most {2 * _LANE_BYTES}",
+        )
+        scope = "shared.dyn" if chip.kind == "cuda" else "shared"
+        return TransformShape(
+            lanes=workgroup.lanes,
+            subgroup_size=workgroup.size,
+            elements=config.elements,
+            longest=longest,
+            radix=config.radix,
+            dtype=op.compute_dtype,
+            cores=max((part.cores for part in chip.parts), default=_USUAL_CORES),
+            shared=SharedMemory(scope, 4 * chip.banks),
+        )

@@ -43,15 +43,32 @@ def test_lines_longer_than_shared_memory_take_several_passes(length, kernels, ta
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
-@pytest.mark.parametrize(("lines", "parts"), [(8, 2), (7, 4)])
-def test_lanes_with_one_butterfly_exchange_inside_one_part_of_shared_memory(lines, parts, target):
-    """Real and imaginary parts each; a workgroup that lacks lines has lanes at no barrier."""
+@pytest.mark.parametrize("lines", [8, 7])
+def test_stages_exchange_inside_one_part_of_shared_memory(lines, target):
+    """Of both parts of a workgroup's lines; one that lacks lines has lanes at every barrier."""
     tiles = {"elements": 256, "lanes": 64}
     config = LoweringConfig("stockham", workgroup_tile=tiles, register_tile={"radix": 4})
     op = ops.fft_transform(TensorType((lines, 64), "float32"))
     check(op, target, lines, config)  # the simulator tells of races, too
     text = GpuFftTransform().lower(op, make_target(target), config).script()
-    assert text.count('scope="shared"') + text.count("alloc_shared") == parts
+    assert text.count('scope="shared') + text.count("alloc_shared") == 1
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx942", "rocm:gfx950"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "kernels"),
+    [((140, 16), 1, 1), ((9, 64), 1, 2), ((1, 2048), 1, 2), ((1, 4096), 1, 2), ((256, 33), 0, 2)],
+)
+def test_powers_of_two_take_one_pass_without_bank_conflicts(shape, axis, kernels, target):
+    """A kernel fills a table of roots, where there are any; one transforms all."""
+    op = ops.fft_transform(TensorType(shape, "float32"), axis=axis)
+    done = check(op, target, 3)
+    assert len(done.simulations) == kernels
+    for simulation in done.simulations:
+        assert simulation.bank_conflicts == 0
+        if axis == 1:  # else lines begin anywhere
+            sides = [one for one in simulation.accesses if one.space == "global"]
+            assert all(one.total == one.ideal for one in sides)
 
 
 @pytest.mark.parametrize("kind", ["inverse", "real_to_complex", "complex_to_real"])
@@ -83,8 +100,12 @@ def test_a_stage_that_a_line_does_not_have_is_not_computed(stage):
 
 def test_configs_that_do_not_fit_are_refused():
     op = ops.fft_transform((8, 64))
-    config = {**SMALL.to_json(), "workgroup_tile": {"elements": 1 << 14, "lanes": 64}}
-    with pytest.raises(ScheduleError, match="262144 bytes"):
-        ext.build(op, "cuda:sm_80", config)
+    for elements, lanes, message in (
+        (1 << 15, 512, "262144 bytes;"),
+        (4096, 32, "1024 bytes of reg"),
+    ):
+        config = {**SMALL.to_json(), "workgroup_tile": {"elements": elements, "lanes": lanes}}
+        with pytest.raises(ScheduleError, match=message):
+            ext.build(op, "cuda:sm_80", config)
     with pytest.raises(ScheduleError, match=r"radix.*is 6"):
         ext.build(op, "cuda:sm_80", {**SMALL.to_json(), "register_tile": {"radix": 6}})
