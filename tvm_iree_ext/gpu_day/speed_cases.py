@@ -128,6 +128,20 @@ def _argmax(shape: tuple[int, ...], axis: int) -> SpeedCase:
     return SpeedCase(make, "argmax", {"axis": axis}, _NO_BEST)
 
 
+def _exp_sums(rows: int, keys: int) -> SpeedCase:
+    """Maxima of rows, and sums of powers below them: the state of a softmax."""
+
+    def make() -> Op:
+        return ops.exp_reduction(
+            [(rows, keys)], [(rows,), (rows,)], region="arg1, arg0 + arg2",
+            indexing_maps=["(m, k) -> (m, k)", "(m, k) -> (m)", "(m, k) -> (m)"],
+            iterator_types=["parallel", "reduction"], exp_reduced_operands=[1],
+        )  # fmt: skip
+
+    fills = {"init0": "lowest", "init1": "zeros"}
+    return SpeedCase(make, "exp_sums", {"axis": 1}, fills)
+
+
 CASES: Mapping[str, SpeedCase] = {
     "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16", configs=_TILES),
     "matmul f16 4096 KxN": _matmul(4096, 4096, 4096, "float16", transposed=False),
@@ -191,6 +205,8 @@ CASES: Mapping[str, SpeedCase] = {
     "argmax f32 16M": _argmax((1 << 24,), 0),
     "argmax f32 4x4M": _argmax((4, 1 << 22), 1),
     "argmax f32 4Mx4": _argmax((1 << 22, 4), 0),
+    "exp_reduction f32 1x16M": _exp_sums(1, 1 << 24),
+    "exp_reduction f32 4096x4096": _exp_sums(4096, 4096),
     "pack f16 8192x8192 16x16": SpeedCase(
         lambda: ops.pack(
             (8192, 8192), inner_dims_pos=[0, 1], inner_tiles=[16, 16], dtype="float16"

@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number
-from tvm_iree_ext.schedules.emit import Index, i64
+from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
@@ -86,6 +86,14 @@ def for_each(count: Index, shape: WorkgroupShape) -> Iterator[Expr]:
         found = I.Bind(wide(number) * lanes + wide(lane))
         with I.If(found < i64(count)), I.Then():
             yield found
+
+
+def workgroups_each(workgroups: int, tasks: Index) -> Index:
+    """How many of ``workgroups`` there are for each task; 1 at least."""
+    count = known(tasks)
+    if count is not None:
+        return max(1, workgroups // max(1, count))
+    return tirx.max(i64(1), tirx.truncdiv(i64(workgroups), tirx.max(i64(1), tasks)))
 
 
 def global_memory(name: str, count: Expr, dtype: str) -> Any:

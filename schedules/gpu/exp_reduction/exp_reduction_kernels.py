@@ -2,12 +2,15 @@
 
 A lane has one element of an output, or several of its columns, for which a weight is computed
 once: neighbouring lanes have neighbouring columns.  Where there are none, and scores lie along
-their keys, the lanes of a subgroup share an element's keys; subgroups share them besides.  Only
-what is a sum is shared: any other region goes through its keys in their order.
+their keys, the lanes of a subgroup share an element's keys; subgroups share them besides, and
+workgroups, where there are too few elements for the chip: then a second kernel puts together what
+parts of the keys come to.  Only what is a sum is shared: any other region goes through its keys in
+their order.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -17,11 +20,16 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, i64, known, serial
-from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Combine, digits
+from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import (
+    Across,
+    Combine,
+    Values,
+    digits,
+)
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
-from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
+from tvm_iree_ext.schedules.gpu.emit.launches import global_memory, workgroups, workgroups_each
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
 from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation
@@ -38,6 +46,8 @@ class Shape:
         subgroups: with elements of their own, and those that share an element's keys.
         lanes: of a subgroup that share an element's keys, where these lie side by side.
         columns: of a lane.
+        steps: the fewest of a lane along the keys that are worth a workgroup.
+        workgroups: how many share keys, where there are fewer elements; 0 for none.
     """
 
     kind: str
@@ -45,6 +55,8 @@ class Shape:
     subgroups: tuple[int, int]
     lanes: int
     columns: int
+    steps: int
+    workgroups: int
 
     def layout(self, shared: bool, along: bool) -> NestedLayout:
         """Layout of ``[elements, keys]``, where keys are shared at all, and by lanes, too."""
@@ -55,6 +67,19 @@ class Shape:
             (apart, parts), (1, 1), (1, 1), (self.size // lanes, lanes), (1, 1),
             (parts, 1), (lanes, 1),
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KeyParts:
+    """Parts of the keys: a lane's steps in each, how many there are, and what they come to.
+
+    Attributes:
+        memory: for each element and part; None where there is one part.
+    """
+
+    steps: Index
+    count: Index
+    memory: Any = None
 
 
 @dataclass(frozen=True)
@@ -179,26 +204,80 @@ class ExpReductionKernels:
         )
 
     def _emit(self, one: OutputReduction) -> None:
-        """The kernel of an output."""
+        """The kernel of an output, or two; both, where the call tells which."""
         shape, space = self.shape, self.space
         shared = one.combine is not None and bool(one.reduced)
-        layout = shape.layout(shared, along=not one.columns and self.plan.scores_lie_along_keys)
-        width = space.extents[one.dims[-1]] if one.columns else 1
-        columns = min(shape.columns, known(width) or shape.columns) if one.columns else 1
-        groups = emit.ceil_div(width, columns)
-        outer = one.dims[:-1] if one.columns else one.dims
-        elements = emit.product([space.count(outer), groups])
+        kernel = _OutputKernel(
+            one,
+            shared,
+            shape.layout(shared, along=not one.columns and self.plan.scores_lie_along_keys),
+            space.extents[one.dims[-1]] if one.columns else 1,
+        )
+        whole = KeyParts(self._steps(kernel), 1)
+        if not shared or not shape.workgroups:
+            self._launch(kernel, whole)
+            return
+        sharing = workgroups_each(shape.workgroups, self._tiles(kernel))
+        steps = emit.larger(emit.ceil_div(whole.steps, sharing), shape.steps)
+        parts = KeyParts(steps, emit.larger(emit.ceil_div(whole.steps, steps), 1))
+        if (count := known(parts.count)) is not None:
+            if count > 1:
+                self._emit_parts(kernel, parts)
+            else:
+                self._launch(kernel, whole)
+            return
+        parts = KeyParts(I.Bind(i64(parts.steps)), I.Bind(i64(parts.count)))
+        with I.If(i64(parts.count) > 1):
+            with I.Then():
+                self._emit_parts(kernel, parts)
+            with I.Else():
+                self._launch(kernel, whole)
+
+    def _steps(self, kernel: "_OutputKernel") -> Index:
+        """A lane's, along all keys."""
+        return emit.ceil_div(
+            self.space.count(kernel.output.reduced), kernel.layout.undistributed_shape[1]
+        )
+
+    def _columns(self, kernel: "_OutputKernel") -> int:
+        """Columns of a lane."""
+        most = self.shape.columns
+        return min(most, known(kernel.width) or most) if kernel.output.columns else 1
+
+    def _groups(self, kernel: "_OutputKernel") -> Index:
+        """Groups of a lane's columns; 1 at least: TVM folds divisions by what may be 0."""
+        return emit.larger(emit.ceil_div(kernel.width, self._columns(kernel)), 1)
+
+    def _tiles(self, kernel: "_OutputKernel") -> Index:
+        """Workgroups for all elements."""
+        elements = emit.product([self.space.count(kernel.outer), self._groups(kernel)])
+        return emit.ceil_div(elements, kernel.layout.undistributed_shape[0])
+
+    def _emit_parts(self, kernel: "_OutputKernel", parts: KeyParts) -> None:
+        elements = emit.product([self.space.count(kernel.output.dims), parts.count])
+        memory = global_memory("output_of_part", i64(elements), kernel.output.dtype)
+        parts = replace(parts, memory=memory)
+        self._launch(kernel, parts)
+        self._merge(kernel, parts)
+
+    def _launch(self, kernel: "_OutputKernel", parts: KeyParts) -> None:
+        shape, space, one, layout = self.shape, self.space, kernel.output, kernel.layout
+        columns, width, shared = self._columns(kernel), kernel.width, kernel.shared
+        groups = self._groups(kernel)
+        elements = emit.product([space.count(kernel.outer), groups])
         apart, _ = layout.undistributed_shape
-        count, subgroups = emit.ceil_div(elements, apart), prod(shape.subgroups)
+        count, subgroups = emit.product([self._tiles(kernel), parts.count]), prod(shape.subgroups)
         with workgroups(count, subgroups, shape.size, shape.kind) as (number, workgroup):
+            tile, part = map(I.Bind, emit.divide(wide(number), parts.count))
             of_subgroup, of_lane = digits(layout, workgroup)
             element = of_subgroup[0] * layout.thread_tile[0] + of_lane[0]
-            element = I.Bind(wide(number) * apart + wide(element))
+            element = I.Bind(tile * apart + wide(element))
             exists = element < i64(elements)
             point, group = emit.divide(tirx.min(element, i64(elements) - 1), groups)
+            point = I.Bind(point)
             # Not held in registers: TVM compacts scratch by the indices that it sees.
-            at = emit.bound(space.spread(I.Bind(point), outer))
-            points = [at]
+            at = emit.bound(space.spread(point, kernel.outer))
+            points, places = [at], [i64(0)]
             inside: list[Expr] = [exists]
             if one.columns:
                 places = [I.Bind(group + column * i64(groups)) for column in range(columns)]
@@ -208,7 +287,8 @@ class ExpReductionKernels:
             values = I.alloc_buffer((columns,), one.dtype, scope="local")
             for column, here in enumerate(points):
                 I.buffer_store(values, one.start if shared else one.first(here), [column])
-            self._walk(one, layout, of_subgroup[1], of_lane[1], points, values)
+            along = wide(of_subgroup[1]) * layout.thread_tile[1] + wide(of_lane[1])
+            self._walk(kernel, parts, part, along, points, values)
             found = [(values[column],) for column in range(columns)]
             if shared:
                 assert one.combine is not None
@@ -218,27 +298,57 @@ class ExpReductionKernels:
                 (of_lane[1], layout.thread_tile[1]), (of_subgroup[1], layout.subgroup_tile[1])
             ) if tile > 1]  # fmt: skip
             for column, here in enumerate(points):
-                condition = inside[column]
-                for keep in keeps:
-                    condition = tirx.And(condition, keep)
-                with where(condition):
-                    (value,) = found[column]
-                    if shared:
-                        assert one.combine is not None
-                        (value,) = one.combine((held(one.first(here)),), (value,))
-                    one.store(here, held(value))
+                with where(reduce(tirx.And, keeps, inside[column])):
+                    if parts.memory is None:
+                        self._finish(kernel, here, found[column])
+                    else:
+                        element = point * i64(width) + places[column]
+                        place = [element * i64(parts.count) + part]
+                        I.buffer_store(parts.memory, found[column][0], place)
+
+    def _finish(self, kernel: "_OutputKernel", at: At, value: Values) -> None:
+        """The result, with what the output starts from."""
+        one = kernel.output
+        if kernel.shared:
+            assert one.combine is not None
+            value = one.combine((held(one.first(at)),), value)
+        one.store(at, held(value[0]))
+
+    def _merge(self, kernel: "_OutputKernel", parts: KeyParts) -> None:
+        """A workgroup for each element, whose lanes take its parts."""
+        shape, one, subgroups = self.shape, kernel.output, prod(self.shape.subgroups)
+        assert one.combine is not None
+        lanes, count = subgroups * shape.size, self.space.count(one.dims)
+        layout = NestedLayout(
+            (subgroups,), (1,), (1,), (shape.size,), (1,), (1 if subgroups > 1 else 0,), (1,)
+        )
+        with workgroups(count, subgroups, shape.size, shape.kind) as (number, workgroup):
+            element = I.Bind(wide(number))
+            at = emit.bound(self.space.spread(element, one.dims))
+            mine = I.Bind(wide(workgroup.subgroup) * shape.size + wide(workgroup.lane))
+            total = I.alloc_buffer((1,), one.dtype, scope="local")
+            I.buffer_store(total, one.start, [0])
+            with serial(emit.ceil_div(parts.count, lanes)) as step:
+                part = I.Bind(step * lanes + mine)
+                with I.If(part < i64(parts.count)), I.Then():
+                    other = parts.memory[element * i64(parts.count) + part]
+                    I.buffer_store(total, one.combine((total[0],), (held(other),))[0], [0])
+            across = Across(workgroup, layout, 0, (one.dtype,), commutes=True)
+            (value,) = across.reduce([(total[0],)], one.combine)
+            with I.If(mine == 0), I.Then():
+                self._finish(kernel, at, value)
 
     def _walk(
         self,
-        one: OutputReduction,
-        layout: NestedLayout,
-        subgroup: Expr,
-        lane: Expr,
+        kernel: "_OutputKernel",
+        parts: KeyParts,
+        part: Expr,
+        along: Expr,
         points: Sequence[At],
         values: Any,
     ) -> None:
-        """A lane's points of the reduced dims."""
-        space, (_, tile) = self.space, layout.undistributed_shape
+        """A lane's points of the reduced dims, of a part of them."""
+        space, one, (_, tile) = self.space, kernel.output, kernel.layout.undistributed_shape
         count = space.count(one.reduced)
 
         def step(flat: Expr) -> None:
@@ -251,9 +361,37 @@ class ExpReductionKernels:
         if not one.reduced:
             step(i64(0))
             return
-        first = wide(subgroup) * layout.thread_tile[1] + wide(lane)
-        with serial(emit.ceil_div(count, tile)) as number:
+        first = along
+        if parts.memory is not None:
+            first = I.Bind(part * i64(emit.product([parts.steps, tile])) + along)
+        each = known(parts.steps)
+        span = tile if parts.memory is None or each is None else tile * each
+        divides = tile == 1 and parts.memory is None
+        if (number_of_keys := known(count)) is not None and each is not None:
+            divides = divides or number_of_keys % span == 0
+        with serial(parts.steps) as number:
             flat = I.Bind(number * tile + first)
-            divides = tile == 1 or (known(count) is not None and int(known(count) or 0) % tile == 0)
             with where(None if divides else flat < i64(count)):
                 step(flat)
+
+
+@dataclass(frozen=True)
+class _OutputKernel:
+    """An output's kernel.
+
+    Attributes:
+        output: what it computes.
+        shared: whether lanes share an element's keys.
+        layout: of ``[elements, keys]``.
+        width: columns of the output.
+    """
+
+    output: OutputReduction
+    shared: bool
+    layout: NestedLayout
+    width: Index
+
+    @property
+    def outer(self) -> Dims:
+        """The output's dims but that of columns."""
+        return self.output.dims[:-1] if self.output.columns else self.output.dims

@@ -1,4 +1,7 @@
-"""The GPU rule for exp_reduction: a kernel for the maximum, and one for each output."""
+"""The GPU rule for exp_reduction: a kernel for the maximum, and one for each output.
+
+Of few elements of many keys, each takes two: parts of the keys, and what these come to.
+"""
 
 from dataclasses import dataclass
 
@@ -21,6 +24,7 @@ from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _SUBGROUPS = 4
 _COLUMNS = 4  # of a lane: a weight is computed once for them
+_LEAST_STEPS = 16  # of a lane, that are worth a workgroup and another kernel
 _FEW = 2  # elements of an output for each lane of the chip's cores, at most
 
 
@@ -28,13 +32,18 @@ _FEW = 2  # elements of an output for each lane of the chip's cores, at most
 class GpuExpReductionConfig(RuleConfig):
     """Subgroups with elements of their own, and those that share keys; a lane's columns.
 
-    ``lanes`` of a subgroup share an element's keys.
+    Attributes:
+        lanes: of a subgroup, that share an element's keys.
+        steps: the fewest of a workgroup along the keys, where others share them.
+        workgroups: how many share an output's keys, where it has fewer elements; 0 for one each.
     """
 
     elements: int = number("subgroups.elements")
     keys: int = number("subgroups.keys")
     columns: int = number("register_tile.columns", 8)
     lanes: int = number("vector_lanes", power_of_two=True)
+    steps: int = number("reduction_tile.keys", optional=True)
+    workgroups: int = number("workgroups", least=0)
 
 
 class GpuExpReduction(GpuRule):
@@ -50,16 +59,21 @@ class GpuExpReduction(GpuRule):
         lanes = size
         while keys is not None and lanes > 1 and lanes >= 2 * keys:
             lanes //= 2
-        cores = gpu_chip(target).parts[0].cores
+        chip = gpu_chip(target)
+        cores, resident = chip.parts[0].cores, chip.simds_per_core * chip.subgroups_per_simd
         few = rows is not None and rows < _FEW * _SUBGROUPS * cores
         long = keys is None or keys >= 2 * _SUBGROUPS * size
-        parts = _SUBGROUPS if few and long else 1
+        parts = _SUBGROUPS if long and (few or (rows is None and keys is not None)) else 1
+        sharing = few or rows is None
+        sharing = sharing and (keys is None or keys >= 2 * _SUBGROUPS * _LEAST_STEPS)
         return GpuExpReductionConfig(
             "outputs",
             elements=_SUBGROUPS // parts,
             keys=parts,
             columns=_COLUMNS,
             lanes=lanes,
+            steps=_LEAST_STEPS if sharing else 0,
+            workgroups=cores * resident // _SUBGROUPS if sharing else 0,
         ).lowering()
 
     def lower(self, op: ExpReduction, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -74,7 +88,12 @@ class GpuExpReduction(GpuRule):
         check.expect(count <= most, "subgroups", count, f"at most {most}")
         check.power_of_two("vector_lanes", typed.lanes, most=size)
         subgroups = (typed.elements, typed.keys)
-        shape = Shape(target.kind.name, size, subgroups, typed.lanes, typed.columns)
+        shared = typed.steps > 0 or not typed.workgroups
+        typed.expect(check, "workgroups", shared, "0 without reduction_tile['keys']")
+        shape = Shape(
+            target.kind.name, size, subgroups, typed.lanes, typed.columns, typed.steps,
+            typed.workgroups,
+        )  # fmt: skip
         plan = ReductionPlan(op)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             parameters = ReductionOperands.declare(op, plan)

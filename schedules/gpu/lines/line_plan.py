@@ -14,7 +14,6 @@ are or how long they are, it is reckoned then.
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
@@ -24,8 +23,9 @@ from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number, operands
-from tvm_iree_ext.schedules.emit import Index, ceil_div, i64, known
+from tvm_iree_ext.schedules.emit import Index, ceil_div, known
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shared_elements
+from tvm_iree_ext.schedules.gpu.emit.launches import workgroups_each
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import known_factor
 from tvm_iree_ext.schedules.shared.lines import Lines, static_lines
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
@@ -157,7 +157,9 @@ class LinePlan:
         part: Index = self.part
         if self.workgroups:
             tiles = ceil_div(emit.product([lines.outer, lines.inner]), self.lines)
-            each = ceil_div(ceil_div(reach, self.positions), _sharing(self.workgroups, tiles))
+            each = ceil_div(
+                ceil_div(reach, self.positions), workgroups_each(self.workgroups, tiles)
+            )
             part = emit.larger(emit.product([each, self.positions]), self.part)
         return LineParts(part, emit.larger(ceil_div(reach, part), 1))
 
@@ -228,11 +230,3 @@ class LinePlan:
                 self.promoted, self.layout, *hardware, f"uint{8 * item}", through_shared_memory=True
             )
         return taken
-
-
-def _sharing(workgroups: int, tiles: Index) -> Index:
-    """How many of ``workgroups`` there are for each of ``tiles``; 1 at least."""
-    count = known(tiles)
-    if count is not None:
-        return max(1, workgroups // max(1, count))
-    return tirx.max(i64(1), tirx.truncdiv(i64(workgroups), tirx.max(i64(1), tiles)))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cut_lines import TARGETS
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
@@ -36,6 +37,58 @@ def test_rows(target, shape, region):
     done = simulate_op(op, target, operands).check()
     for name, want in find(op.name).reference(op, operands).items():
         np.testing.assert_allclose(done.results[name], want, rtol=1e-5)
+
+
+WEIGHTED = {
+    "indexing_maps": ["(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", *["(m, n, k) -> (m)"] * 2,
+                      "(m, n, k) -> (m, n)"],
+    "iterator_types": ["parallel", "parallel", "reduction"],
+    "exp_reduced_operands": [1, 2],
+    "region": "arg2, arg0 + arg3, arg0 * arg1 + arg4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("extents", [(3, 5, 300), ("m", "n", "k"), (2, "n", "k"), ("m", 8, 700)])
+def test_workgroups_share_the_keys_of_few_rows(target, extents):
+    """So many as the config wants at most, none where elements are enough."""
+    rng = np.random.default_rng(len(target))
+    m, n, k = (
+        extent if isinstance(extent, int) else int(rng.integers(*many))
+        for extent, many in zip(extents, ((1, 8), (1, 9), (1, 500)), strict=True)
+    )
+    a, b, c = extents
+    op = ops.exp_reduction([(a, c), (c, b)], [(a,), (a,), (a, b)], **WEIGHTED)
+    operands = {
+        "input0": rng.standard_normal((m, k)).astype("float32"),
+        "input1": rng.standard_normal((k, n)).astype("float32"),
+        "init0": rng.standard_normal(m).astype("float32"),
+        "init1": rng.random(m).astype("float32"),
+        "init2": rng.standard_normal((m, n)).astype("float32"),
+    }
+    heuristic = GpuExpReduction().heuristic(op, make_target(target))
+    for keys in (1, 2):
+        config = replace(
+            heuristic, subgroups={"elements": 2 // keys, "keys": keys}, vector_lanes=4 * keys,
+            reduction_tile={"keys": 3}, workgroups=int(rng.integers(4, 30)),
+        )  # fmt: skip
+        done = simulate_op(op, target, operands, config=config).check()
+        for name, want in find(op.name).reference(op, operands).items():
+            np.testing.assert_allclose(done.results[name], want, rtol=1e-4, atol=1e-5)
+
+
+def test_long_rows_take_two_kernels_for_each_output():
+    op = ops.exp_reduction(
+        [(1, 40_000)], [(1,), (1,)], region="arg1, arg0 + arg2", **ROWS
+    )  # fmt: skip
+    scores = np.random.default_rng(0).standard_normal((1, 40_000)).astype("float32")
+    inits = {"init0": np.full(1, -np.inf, "f4"), "init1": np.zeros(1, "f4")}
+    done = simulate_op(op, "cuda:sm_90a", {"input0": scores, **inits}).check()
+    # 40000 keys by 128 lanes are 313 steps, of which 16 are worth a workgroup.
+    assert [one.grid[0] for one in done.simulations] == [20, 1, 20, 1]
+    np.testing.assert_allclose(
+        done.results["result1"], np.exp2(scores - scores.max()).sum(1), rtol=1e-5
+    )
 
 
 def test_weighted_values_of_any_shape():
