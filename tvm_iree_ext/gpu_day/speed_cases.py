@@ -121,6 +121,24 @@ def _scan(shape: tuple[int, ...], axis: int, *, in_order: bool = False) -> Speed
     return SpeedCase(make, "cumsum", {"axis": axis}, _ZEROS)
 
 
+def _fft(
+    shape: tuple[int, int], *, axis: int = -1, dtype: str = "float32",
+    tiles: Mapping[str, tuple[int, int, int]] | None = None,
+) -> SpeedCase:  # fmt: skip
+    """A transform; ``tiles``: lanes, elements, and the longest line of other configs."""
+
+    def make() -> Op:
+        return ops.fft_transform(shape, axis=axis, dtype=dtype)
+
+    configs: dict[str, dict[str, Any]] = {
+        name: {"workgroup_tile": {"lanes": lanes, "elements": elements, "longest": longest}}
+        for name, (lanes, elements, longest) in (tiles or {}).items()
+    }
+    if dtype == "float32":
+        configs["radix 8"] = {"register_tile": {"radix": 8}}
+    return SpeedCase(make, "fft", {"axis": axis}, configs=configs)
+
+
 def _argmax(shape: tuple[int, ...], axis: int) -> SpeedCase:
     def make() -> Op:
         return ops.arg_compare(shape, ">", dimension=axis)
@@ -189,18 +207,19 @@ CASES: Mapping[str, SpeedCase] = {
     "topk f32 64x131072, 32": SpeedCase(
         lambda: ops.topk((64, 131072), dimension=1, k=32), "topk", {"axis": 1, "k": 32}, _NONE_YET
     ),
-    "fft c64 4096x4096": SpeedCase(lambda: ops.fft_transform((4096, 4096)), "fft"),
-    "fft c64 64x65536": SpeedCase(lambda: ops.fft_transform((64, 65536)), "fft"),
-    "fft c64 16384x256": SpeedCase(lambda: ops.fft_transform((16384, 256)), "fft"),
-    "fft c64 2048x8192": SpeedCase(lambda: ops.fft_transform((2048, 8192)), "fft"),
-    "fft c64 1024x16384": SpeedCase(lambda: ops.fft_transform((1024, 16384)), "fft"),
-    "fft c64 1x1M": SpeedCase(lambda: ops.fft_transform((1, 1 << 20)), "fft"),
-    "fft c64 4096x4096 along columns": SpeedCase(
-        lambda: ops.fft_transform((4096, 4096), axis=0), "fft", {"axis": 0}
+    "fft c64 4096x4096": _fft((4096, 4096), tiles={"two passes": (512, 4096, 2048)}),
+    "fft c64 64x65536": _fft((64, 65536), tiles={"runs of 128 bytes": (512, 8192, 16384)}),
+    "fft c64 16384x256": _fft((16384, 256), tiles={"2048 elements": (512, 2048, 16384)}),
+    "fft c64 2048x8192": _fft((2048, 8192), tiles={"256 lanes": (256, 4096, 8192)}),
+    "fft c64 1024x16384": _fft(
+        (1024, 16384),
+        tiles={"two passes": (512, 4096, 8192), "1024 lanes": (1024, 4096, 16384)},
     ),
-    "fft c128 2048x2048": SpeedCase(
-        lambda: ops.fft_transform((2048, 2048), dtype="float64"), "fft"
+    "fft c64 1x1M": _fft((1, 1 << 20), tiles={"three passes": (512, 4096, 4096)}),
+    "fft c64 4096x4096 along columns": _fft(
+        (4096, 4096), axis=0, tiles={"8192 elements": (512, 8192, 16384)}
     ),
+    "fft c128 2048x2048": _fft((2048, 2048), dtype="float64"),
     "argmax f32 8192x8192": _argmax((8192, 8192), 1),
     "argmax f32 16M": _argmax((1 << 24,), 0),
     "argmax f32 4x4M": _argmax((4, 1 << 22), 1),

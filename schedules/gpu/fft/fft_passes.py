@@ -113,7 +113,12 @@ class _Transform:
     def _transform(self, outer: Index, length: int, inner: Index, load: Load, store: Store) -> None:
         """Transform along the middle dim, in passes."""
         lengths = self.shape.passes(length, inner)
-        stages = [radix for one in lengths for radix in self.shape.radices(one)]
+        of_rows = len(lengths) > 1 and known(inner) == 1
+        stages = [
+            radix
+            for number, one in enumerate(lengths)
+            for radix in self.shape.radices(one, transposes=of_rows and number == 0)
+        ]
         job = _Job(outer, length, inner, self._roots(stages), load, store)
         if len(lengths) == 1:
             self._whole_pass(job)

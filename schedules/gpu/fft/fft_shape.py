@@ -43,12 +43,16 @@ class TransformShape:
         lanes = min(_SMALL_LANES, self.lanes)
         return WorkgroupShape(max(1, lanes // self.subgroup_size), self.subgroup_size)
 
-    def radices(self, length: int) -> list[int]:
-        """Of the stages of a pass: the largest last, which has the most roots for each lane."""
+    def radices(self, length: int, *, transposes: bool) -> list[int]:
+        """Of the stages of a pass, which may load across lines and store along them.
+
+        The largest is last, which has the most roots, unless it would leave short runs to store.
+        """
         found = fft_codelets.radices(length, self.radix)
         assert found is not None, length
-        odd = [one for one in found if one % 2]
-        return [*odd, *sorted(one for one in found if one % 2 == 0)] or [1]
+        odd, even = ([one for one in found if one % 2 == rest] for rest in (1, 0))
+        short = transposes and length // max(found, default=1) < self._of(_RUN_BYTES)
+        return [*odd, *sorted(even, reverse=short)] or [1]
 
     def passes(self, length: int, inner: Index) -> list[int]:
         """The lengths of passes: one for rows that a workgroup holds, and for short columns."""
@@ -61,7 +65,7 @@ class TransformShape:
         self, length: int, count: Index, *, load_beside: bool, store_beside: bool
     ) -> Pass:
         """A pass over so many lines; of both sides, whether it goes across lines."""
-        radices = self.radices(length)
+        radices = self.radices(length, transposes=load_beside and not store_beside)
         lines = self._lines(length, count, beside=load_beside)
         if not load_beside and length > 2:
             # Neighbouring lanes move neighbours, and shared memory brings them to their lanes.

@@ -71,6 +71,26 @@ def test_powers_of_two_take_one_pass_without_bank_conflicts(shape, axis, kernels
             assert all(one.total == one.ideal for one in sides)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_both_passes_of_a_long_row_move_whole_sectors(dtype):
+    tiles = {"elements": 512, "longest": 256, "lanes": 64}
+    config = LoweringConfig("stockham", workgroup_tile=tiles, register_tile={"radix": 8})
+    op = ops.fft_transform(TensorType((1, 1024), dtype))
+    _, *passes = check(op, "cuda:sm_90a", 4, config).simulations
+    assert len(passes) == 2
+    for simulation in passes:
+        assert simulation.bank_conflicts == 0
+        assert all(one.total == one.ideal for one in simulation.accesses)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx942"])
+def test_three_passes_along_an_axis_that_is_not_the_last(target):
+    tiles = {"elements": 128, "longest": 128, "lanes": 64}
+    config = LoweringConfig("stockham", workgroup_tile=tiles, register_tile={"radix": 4})
+    op = ops.fft_transform(TensorType((1, 1728, 3), "float32"), axis=1, kind="inverse")
+    assert len(check(op, target, 5, config).simulations) == 4
+
+
 @pytest.mark.parametrize("kind", ["inverse", "real_to_complex", "complex_to_real"])
 def test_kinds_along_any_axis(kind):
     op = ops.fft_transform(TensorType(("n", 9, 5), "float64"), kind=kind, axis=1, norm="ortho")
