@@ -70,7 +70,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class KeyParts:
+class KeyShares:
     """Parts of the keys: a lane's steps in each, how many there are, and what they come to.
 
     Attributes:
@@ -213,20 +213,20 @@ class ExpReductionKernels:
             shape.layout(shared, along=not one.columns and self.plan.scores_lie_along_keys),
             space.extents[one.dims[-1]] if one.columns else 1,
         )
-        whole = KeyParts(self._steps(kernel), 1)
+        whole = KeyShares(self._steps(kernel), 1)
         if not shared or not shape.workgroups:
             self._launch(kernel, whole)
             return
         sharing = workgroups_each(shape.workgroups, self._tiles(kernel))
         steps = emit.larger(emit.ceil_div(whole.steps, sharing), shape.steps)
-        parts = KeyParts(steps, emit.larger(emit.ceil_div(whole.steps, steps), 1))
+        parts = KeyShares(steps, emit.larger(emit.ceil_div(whole.steps, steps), 1))
         if (count := known(parts.count)) is not None:
             if count > 1:
                 self._emit_parts(kernel, parts)
             else:
                 self._launch(kernel, whole)
             return
-        parts = KeyParts(I.Bind(i64(parts.steps)), I.Bind(i64(parts.count)))
+        parts = KeyShares(I.Bind(i64(parts.steps)), I.Bind(i64(parts.count)))
         with I.If(i64(parts.count) > 1):
             with I.Then():
                 self._emit_parts(kernel, parts)
@@ -253,14 +253,14 @@ class ExpReductionKernels:
         elements = emit.product([self.space.count(kernel.outer), self._groups(kernel)])
         return emit.ceil_div(elements, kernel.layout.undistributed_shape[0])
 
-    def _emit_parts(self, kernel: "_OutputKernel", parts: KeyParts) -> None:
+    def _emit_parts(self, kernel: "_OutputKernel", parts: KeyShares) -> None:
         elements = emit.product([self.space.count(kernel.output.dims), parts.count])
         memory = global_memory("output_of_part", i64(elements), kernel.output.dtype)
         parts = replace(parts, memory=memory)
         self._launch(kernel, parts)
         self._merge(kernel, parts)
 
-    def _launch(self, kernel: "_OutputKernel", parts: KeyParts) -> None:
+    def _launch(self, kernel: "_OutputKernel", parts: KeyShares) -> None:
         shape, space, one, layout = self.shape, self.space, kernel.output, kernel.layout
         columns, width, shared = self._columns(kernel), kernel.width, kernel.shared
         groups = self._groups(kernel)
@@ -314,7 +314,7 @@ class ExpReductionKernels:
             value = one.combine((held(one.first(at)),), value)
         one.store(at, held(value[0]))
 
-    def _merge(self, kernel: "_OutputKernel", parts: KeyParts) -> None:
+    def _merge(self, kernel: "_OutputKernel", parts: KeyShares) -> None:
         """A workgroup for each element, whose lanes take its parts."""
         shape, one, subgroups = self.shape, kernel.output, prod(self.shape.subgroups)
         assert one.combine is not None
@@ -341,7 +341,7 @@ class ExpReductionKernels:
     def _walk(
         self,
         kernel: "_OutputKernel",
-        parts: KeyParts,
+        parts: KeyShares,
         part: Expr,
         along: Expr,
         points: Sequence[At],

@@ -124,7 +124,7 @@ def _cut(extents: Ints, row_bytes: int) -> list[tuple[Ints, Ints, int]]:
 
 
 @dataclass(frozen=True)
-class Staging:
+class AccumulatorStaging:
     """Accumulators in shared memory on their way to the result: a part for each subgroup.
 
     Attributes:
@@ -175,12 +175,12 @@ class WarpgroupPlan:
         return sum(tile.nbytes for tile in self.shared.values())
 
     @property
-    def staging(self) -> Staging:
+    def staging(self) -> AccumulatorStaging:
         """Accumulators in the slots, as many columns of a tile at once as there is room for."""
         itemsize, room = dtype_bits(self.mma.c) // 8, self.config.stages * slot_stride(self)
         parts = 1
         while True:
-            found = Staging(self.mma.n // parts, parts, itemsize)
+            found = AccumulatorStaging(self.mma.n // parts, parts, itemsize)
             if found.nbytes(self.config.consumers) <= room or self.mma.n // parts % 16:
                 return found
             parts *= 2

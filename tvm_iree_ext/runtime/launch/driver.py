@@ -113,7 +113,7 @@ def scalar(value: Any, dtype: str) -> Any:
     return ctypes.c_uint16(bits)
 
 
-class Launch:
+class PreparedLaunch:
     """A launch that was prepared: called with addresses, tensor maps and a stream.
 
     Arguments of a kernel are passed by their places in memory: those of numbers stay, those of
@@ -252,7 +252,7 @@ class Gpu:
             places = ctypes.c_void_p(target), ctypes.c_void_p(address)
             self.call("from_device", *places, ctypes.c_size_t(size))
 
-    def prepared(self, function: Any, step: Step) -> "Launch":
+    def prepared(self, function: Any, step: Step) -> "PreparedLaunch":
         """A launch of a kernel with numbers for extents, of which only addresses are left open.
 
         Raises:
@@ -266,7 +266,7 @@ class Gpu:
         numbers = (*step["grid"], *step["block"], shared)
         if max(numbers) > _MOST_EXTENT:
             raise DriverError(f"{step['launch']} is launched with {max(numbers)}; 2^31 - 1 is most")
-        return Launch(self, function, numbers, step["arguments"])
+        return PreparedLaunch(self, function, numbers, step["arguments"])
 
     def tensor_map(self, step: Step, address: int) -> Any:
         """CUDA's descriptor of an array, and of the boxes that are copied of it."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, Launch, Step, afterwards
+from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, PreparedLaunch, Step, afterwards
 
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 """Binaries that a driver loads; PTX where the cubin is for another chip."""
@@ -142,7 +142,7 @@ class Kernels:
         with self.gpu.current():
             self._module = self.gpu.load(images)
         self._functions: dict[str, ctypes.c_void_p] = {}
-        self._known: dict[tuple[Any, ...], list[Step | Launch]] = {}
+        self._known: dict[tuple[Any, ...], list[Step | PreparedLaunch]] = {}
         self._constants: dict[str, int] | None = None if self.plan.get("constants") else {}
         self._lock = threading.Lock()
 
@@ -185,19 +185,19 @@ class Kernels:
         addresses: dict[str, int] = {**self._constant_addresses(), **arrays}
         maps: dict[str, Any] = {}
         for step in self._settled(numbers):
-            if isinstance(step, Launch):
+            if isinstance(step, PreparedLaunch):
                 step(addresses, maps, stream)
             elif "allocate" in step:
                 addresses[step["allocate"]] = allocate(step["bytes"])
             else:
                 maps[step["tensor_map"]] = self.gpu.tensor_map(step, addresses[step["array"]])
 
-    def _settled(self, numbers: Mapping[str, Any]) -> list[Step | Launch]:
+    def _settled(self, numbers: Mapping[str, Any]) -> list[Step | PreparedLaunch]:
         """What is done for some numbers; kept, since most calls have those of an earlier one."""
         key = tuple(numbers.items())
         if (known := self._known.get(key)) is not None:
             return known
-        made: list[Step | Launch] = []
+        made: list[Step | PreparedLaunch] = []
 
         def do(step: Step) -> None:
             if "launch" not in step:
