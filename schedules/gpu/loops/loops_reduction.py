@@ -5,12 +5,13 @@ rows      lanes of a subgroup, and several subgroups, share what goes into a res
 columns   neighbouring lanes have neighbouring results; subgroups share what goes into them
 
 Few results of many elements are reduced in parts, each a workgroup's, which a second kernel puts
-together.  A function that is not known to be one of two values has a lane for each result.
+together; the host reckons how many, where the call tells the extents.  A function that is not known
+to be one of two values has a lane for each result.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -24,7 +25,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values, digits
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
-from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
+from tvm_iree_ext.schedules.gpu.emit.launches import workgroups, workgroups_each
 from tvm_iree_ext.schedules.gpu.loops.loops_lanes import At, is_whole, spread, stored_places
 from tvm_iree_ext.schedules.shared.loops.loops_combiners import Combiner, combiner_of
 from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, step
@@ -35,6 +36,7 @@ from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 _SUBGROUPS = 4
 _MOST_SUBGROUPS = 8  # that share a result
 _WORKGROUPS_PER_CORE = 4
+_FEW_PARTS = 4  # of a result, that a lane puts together alone
 _LEAST_STEPS = 8  # of a lane, that are worth another one
 
 
@@ -49,7 +51,7 @@ class _Share:
 
     lanes: int
     subgroups: int
-    parts: int
+    parts: Index
 
     def layout(self, size: int) -> NestedLayout:
         """Layout of ``[results, elements]``."""
@@ -94,9 +96,17 @@ class _Reduction:
         share = _Share(1, 1, 1) if combiner is None else self._share()
         if share.lanes == share.subgroups == share.parts == 1:
             self._alone(share)
-        else:
-            assert combiner is not None
+            return
+        assert combiner is not None
+        if known(share.parts) is not None:
             self._shared(share, combiner)
+            return
+        share = replace(share, parts=I.Bind(i64(share.parts)))
+        with I.If(i64(share.parts) > 1):
+            with I.Then():
+                self._shared(share, combiner)
+            with I.Else():
+                self._shared(replace(share, parts=1), combiner)
 
     def _share(self) -> _Share:
         """Shares with as many lanes as have work, and as are needed to keep the chip busy."""
@@ -117,13 +127,25 @@ class _Reduction:
             and elements >= 2 * _LEAST_STEPS * lanes * subgroups
         ):
             subgroups *= 2
+        if many is None or count is None:
+            return _Share(lanes, subgroups, self._parts(_Share(lanes, subgroups, 1)))
         while (
-            many is not None
-            and results * lanes * subgroups * parts < wanted
+            results * lanes * subgroups * parts < wanted
             and elements >= 2 * _LEAST_STEPS * lanes * subgroups * parts
         ):
             parts *= 2
         return _Share(lanes, subgroups, parts)
+
+    def _parts(self, share: _Share) -> Index:
+        """Parts of the elements, by the call's extents; 1 where there cannot be more."""
+        if share.lanes == share.subgroups == 1:
+            return 1
+        worth = 2 * _LEAST_STEPS * share.lanes * share.subgroups
+        if (many := known(self.elements)) is not None and many <= worth:
+            return 1
+        tiles = emit.ceil_div(self.results, share.layout(self.size).undistributed_shape[0])
+        sharing = workgroups_each(self.cores * _WORKGROUPS_PER_CORE, tiles)
+        return emit.larger(emit.smaller(sharing, emit.ceil_div(self.elements, worth)), 1)
 
     # A lane for each result.
 
@@ -168,7 +190,7 @@ class _Reduction:
         (store,) = self.nest.stores
         dtype = _held(buffer)
         partial = None
-        if share.parts > 1:
+        if known(share.parts) != 1:
             partial = emit.scratch([share.parts, self.results], dtype)
             IRBuilder.name("partial", partial)
         with self._results(share, share.parts) as (at, place, part, exists):
@@ -197,13 +219,14 @@ class _Reduction:
         stride = share.lanes * share.subgroups
         start, stop = place.along, elements
         each: Index = self.elements
-        if share.parts > 1:
+        if known(share.parts) != 1:
             each = emit.ceil_div(emit.ceil_div(self.elements, share.parts), stride)
             each = each * stride
             start = I.Bind(part * i64(each) + start)
             stop = I.Bind(tirx.min(elements, (part + 1) * i64(each)))
         steps = emit.ceil_div(each, stride)
-        is_exact = is_whole(each, stride) and is_whole(self.elements, share.parts)
+        parts = known(share.parts)
+        is_exact = parts is not None and is_whole(each, stride) and is_whole(self.elements, parts)
         is_exact = is_exact and known(emit.product([each, share.parts])) == known(self.elements)
         buffer = self.buffers[0]
 
@@ -237,21 +260,51 @@ class _Reduction:
         return found
 
     def _merge(self, share: _Share, combiner: Combiner, partial: Any) -> None:
-        """A lane for each result, over its parts."""
+        """Lanes for each result, over its parts: neighbours where these are many."""
         (buffer,), (store,) = self.buffers, self.nest.stores
-        with self._results(_Share(1, 1, 1), 1) as (at, place, _, exists), where(exists):
-            self.first_cells.make(1)
-            total = _register(buffer)
-            _put(total, _first_of(self._first(at)))
-            with emit.serial(share.parts) as part:
-                found = emit.cast(partial[part, place.result], _dtype(buffer))
-                _put(total, combiner.of(_get(total, buffer), found))
-            self.memory.store(buffer, self._place(store, at), _get(total, buffer))
+        dtype, parts, lanes = _held(buffer), known(share.parts), 1
+        while lanes < self.size and (parts is None or _FEW_PARTS * lanes < parts):
+            lanes *= 2
+        with self._results(_Share(lanes, 1, 1), 1) as (at, place, _, exists):
+            across = Across(place.workgroup, place.layout, 1, [dtype], commutes=True)
+            with where(exists if lanes == 1 else None):
+                self.first_cells.make(1)
+                total = _register(buffer)
+                self._gather_parts(combiner, total, place, share.parts, lanes, partial)
+                found = self._reduce(across, combiner, total, buffer)
+                with where(_both(place.leads(), exists) if lanes > 1 else None):
+                    first = _first_of(self._first(at))
+                    value = combiner.of(first, emit.cast(found, _dtype(buffer)))
+                    self.memory.store(buffer, self._place(store, at), value)
+
+    def _gather_parts(
+        self,
+        combiner: Combiner,
+        total: Any,
+        place: "_Place",
+        parts: Index,
+        lanes: int,
+        partial: Any,
+    ) -> None:
+        """Accumulate a lane's parts of a result."""
+        (buffer,) = self.buffers
+
+        def found(part: Any) -> Expr:
+            return emit.cast(partial[part, place.result], _dtype(buffer))
+
+        if combiner.neutral is not None:
+            _put(total, combiner.neutral(_dtype(buffer)))
+        else:  # a part may be taken twice
+            _put(total, found(tirx.min(place.along, i64(parts) - 1)))
+        with emit.serial(emit.ceil_div(parts, lanes)) as number:
+            part = I.Bind(number * lanes + place.along)
+            with where(part < i64(parts) if lanes > 1 else None):
+                _put(total, combiner.of(_get(total, buffer), found(part)))
 
     # Both.
 
     @contextmanager
-    def _results(self, share: _Share, parts: int) -> Iterator[tuple[At, "_Place", Expr, Any]]:
+    def _results(self, share: _Share, parts: Index) -> Iterator[tuple[At, "_Place", Expr, Any]]:
         """A kernel: the point of a lane's result, its place, the part, whether there is one."""
         layout = share.layout(self.size)
         tile = layout.undistributed_shape[0]
@@ -259,7 +312,10 @@ class _Reduction:
         count = emit.product([parts, tiles])
         subgroups = prod(layout.subgroup_tile)
         with workgroups(count, subgroups, self.size, self.kind) as (number, workgroup):
-            part, flat = emit.divide(wide(number), tiles) if parts > 1 else (i64(0), wide(number))
+            part, flat = i64(0), wide(number)
+            if known(parts) != 1:
+                # At least one: TVM folds divisions by what may be 0.
+                part, flat = emit.divide(wide(number), emit.larger(tiles, 1))
             part = I.Bind(part)
             subgroup, lane = digits(layout, workgroup)
             line = subgroup[0] * layout.thread_tile[0] + lane[0]
