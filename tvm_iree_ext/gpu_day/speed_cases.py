@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm_iree_ext import ops
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.ops.base.op import Op
 
 _ZEROS = {"accumulator_init": "zeros"}
@@ -160,6 +161,16 @@ def _exp_sums(rows: int, keys: int) -> SpeedCase:
     return SpeedCase(make, "exp_sums", {"axis": 1}, fills)
 
 
+def _sort(length: int, *dtypes: str, fill: str = "normal") -> SpeedCase:
+    def make() -> Op:
+        operands = (TensorType((length,), dtype) for dtype in dtypes)
+        return ops.sort(*operands, dimension=0)
+
+    peer = "sort" if len(dtypes) == 1 else "sort with payload"
+    fills = {"operand0": fill, "operand1": "below 2000000000"}
+    return SpeedCase(make, peer, {"axis": 0}, fills)
+
+
 CASES: Mapping[str, SpeedCase] = {
     "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16", configs=_TILES),
     "matmul f16 4096 KxN": _matmul(4096, 4096, 4096, "float16", transposed=False),
@@ -201,11 +212,21 @@ CASES: Mapping[str, SpeedCase] = {
     "scan in order f32 1M": _scan((1 << 20,), 0, in_order=True),
     "sort f32 1M": SpeedCase(lambda: ops.sort((1 << 20,), dimension=0), "sort", {"axis": 0}),
     "sort f32 16M": SpeedCase(lambda: ops.sort((1 << 24,), dimension=0), "sort", {"axis": 0}),
+    "sort f16 16M": _sort(1 << 24, "float16"),
+    "sort i32 16M": _sort(1 << 24, "int32", fill="below 2000000000"),
+    "sort u8 16M": _sort(1 << 24, "uint8", fill="below 256"),
+    "sort f32 16M with an index": _sort(1 << 24, "float32", "int32"),
     "sort f32 4096x4096": SpeedCase(
         lambda: ops.sort((4096, 4096), dimension=1), "sort", {"axis": 1}
     ),
     "topk f32 64x131072, 32": SpeedCase(
         lambda: ops.topk((64, 131072), dimension=1, k=32), "topk", {"axis": 1, "k": 32}, _NONE_YET
+    ),
+    "topk f32 1x16M, 32": SpeedCase(
+        lambda: ops.topk((1, 1 << 24), dimension=1, k=32), "topk", {"axis": 1, "k": 32}, _NONE_YET
+    ),
+    "topk f32 4096x4096, 8": SpeedCase(
+        lambda: ops.topk((4096, 4096), dimension=1, k=8), "topk", {"axis": 1, "k": 8}, _NONE_YET
     ),
     "fft c64 4096x4096": _fft((4096, 4096), tiles={"two passes": (512, 4096, 2048)}),
     "fft c64 64x65536": _fft((64, 65536), tiles={"runs of 128 bytes": (512, 8192, 16384)}),

@@ -10,6 +10,9 @@ from tvm_iree_ext.layout.analysis import Swizzle
 OWN_BARRIERS = "tvm_iree_ext.own_barriers"
 """TVM adds no barriers between the kernel's accesses to shared memory."""
 
+EXACT_BUFFERS = "tvm_iree_ext.exact_buffers"
+"""The kernel accesses all of each buffer that it allocates: none is cut."""
+
 SWIZZLES = "tvm_iree_ext.swizzles"
 """Shared buffers whose columns are permuted: name -> (row_elements, access_elements, per_phase)."""
 

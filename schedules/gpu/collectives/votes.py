@@ -37,3 +37,11 @@ def count_before(kind: str, word: Any, lane: Any) -> Any:
     # In two steps: a shift by all bits is undefined.
     kept = word << tirx.Cast(dtype, last - tirx.Cast("int32", lane))
     return count(kind, kept << tirx.const(1, dtype))
+
+
+def subgroup_wait(kind: str) -> None:
+    """Order a subgroup's accesses to shared memory: those before, then those after."""
+    if kind == "cuda":
+        I.evaluate(T.tvm_storage_sync("warp"))
+    else:  # whose lanes go on together: an order for the compiler alone
+        I.evaluate(tirx.call_llvm_intrin("void", "llvm.amdgcn.wave.barrier"))

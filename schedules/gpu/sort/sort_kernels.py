@@ -45,20 +45,21 @@ class SortOperands:
         count = len(self.op.dtypes)
         self.inputs, self.results = flat[:count], flat[count:]
 
-    def _at(self, line: Expr, position: Expr) -> Expr:
+    def at(self, line: Expr, position: Expr) -> Expr:
+        """Index of an element in an operand."""
         return line_position(line, position, self.length, self.inner)
 
     def load(self, line: Expr, position: Expr) -> tuple[list[Expr], Expr]:
         """The words that are compared, and the place."""
-        at = I.Bind(self._at(line, position))
+        at = I.Bind(self.at(line, position))
         words = [self.inputs[operand][at] for operand in self.order.operands]
         return words, tirx.Cast("int32", position)
 
     def move(self, line: Expr, to: Expr, place: Expr, words: Sequence[Expr]) -> None:
         """Write all operands' elements of a place."""
         known_words = dict(zip(self.order.operands, words, strict=True))
-        target = I.Bind(self._at(line, to))
-        source = I.Bind(self._at(line, wide(place)))
+        target = I.Bind(self.at(line, to))
+        source = I.Bind(self.at(line, wide(place)))
         for operand, (given, result) in enumerate(zip(self.inputs, self.results, strict=True)):
             word = known_words[operand] if operand in known_words else given[source]
             I.buffer_store(result, word, [target])

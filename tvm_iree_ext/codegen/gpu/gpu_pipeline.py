@@ -19,6 +19,7 @@ from tvm_iree_ext.codegen.gpu.passes.amd_math import lower_amd_math
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import rewrite_memory
 from tvm_iree_ext.codegen.gpu.passes.barriers import add_barriers
 from tvm_iree_ext.codegen.gpu.passes.broadcast_loads import broadcast_loads
+from tvm_iree_ext.codegen.gpu.passes.compact_buffers import compact_buffers
 from tvm_iree_ext.codegen.gpu.passes.merged_shared import merge_shared
 from tvm_iree_ext.codegen.gpu.passes.move_words import move_words
 from tvm_iree_ext.codegen.gpu.passes.permute_bytes import permute_bytes
@@ -42,7 +43,7 @@ def _passes(target: Target) -> list[Any]:
         s_tir.transform.ConvertBlocksToOpaque(),
         s_tir.transform.LiftThreadBinding(),
         s_tir.transform.ManifestSharedMemoryLocalStage(),
-        s_tir.transform.CompactBufferAllocation(),
+        compact_buffers,
         s_tir.transform.LowerAutoCopy(),
         s_tir.transform.UnifyThreadBinding(),
         s_tir.transform.LowerMatchBuffer(),
