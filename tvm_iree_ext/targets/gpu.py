@@ -16,6 +16,7 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import TargetError
 
 _DECLARED_BYTES = 48 << 10
+_USUAL_CORES = 128
 
 LINE_BYTES = 128
 """A line of the second cache, of every chip here.
@@ -97,6 +98,11 @@ class GpuChip:
     def subgroup_size(self) -> int:
         """Lanes of a subgroup, unless a target says otherwise."""
         return self.subgroup_sizes[0]
+
+    @property
+    def usual_cores(self) -> int:
+        """Of the first part; where none is listed, about what most have."""
+        return self.parts[0].cores if self.parts else _USUAL_CORES
 
     @property
     def declared_shared_memory_bytes(self) -> int:

@@ -110,7 +110,7 @@ def _radix_tile(op: Sort, target: Target) -> LoweringConfig:
         elements = power_of_two(length)
     elif all(isinstance(extent, int) for extent in op.shape):
         total = math.prod(extent for extent in op.shape if isinstance(extent, int))
-        few = _WORKGROUPS_PER_CORE * gpu_chip(target).parts[0].cores
+        few = _WORKGROUPS_PER_CORE * gpu_chip(target).usual_cores
         while elements > _LEAST_ELEMENTS and total < few * elements:
             elements //= 2
     lanes = max(size, min(_MOST_LANES, elements // _ITEMS))

@@ -49,7 +49,7 @@ class GpuTopk(TileRule):
             listed = max(min(listed, most), power_of_two(_LEAST_KEPT_PLACES * op.k))
             if length is None or length >= _LEAST_LISTS * listed:
                 lanes = max(subgroup_size(target), min(_MOST_LANES, listed // 2))
-                wanted = _WORKGROUPS_PER_CORE * gpu_chip(target).parts[0].cores
+                wanted = _WORKGROUPS_PER_CORE * gpu_chip(target).usual_cores
                 parts = (length or _ASSUMED_LENGTH) // (_LEAST_LISTS * listed)
                 splits = max(1, min(parts, -(-wanted // max(lines, 1))))
                 return TopkTileConfig(

@@ -9,7 +9,9 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.schedules.gpu.sort.sort_rule import GpuSort
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.gpu import chip_names, gpu_chip
 from tvm_iree_ext.targets.names import make_target
 
 MERGE = LoweringConfig(algorithm="merge", workgroup_tile={"elements": 16, "lanes": 64})
@@ -159,6 +161,19 @@ def test_wide_comparators_have_smaller_tiles():
         target = make_target(name)
         rule = choose(op, target)
         assert rule.lower(op, target, rule.heuristic(op, target))
+
+
+@pytest.mark.parametrize("chip", chip_names())
+@pytest.mark.parametrize(
+    "kinds", [("uint8",), ("float32", "int32"), ("float64", "int64"), ("bool", "int8", "int64")]
+)
+def test_tiles_of_digits_fit_every_chip(kinds, chip):
+    target = make_target(f"{gpu_chip(chip).kind}:{chip}")
+    for shape in ((1 << 24,), (3000,), ("n",), (64, 9000)):
+        op = ops.sort(*(TensorType(shape, kind) for kind in kinds), dimension=len(shape) - 1)
+        config = GpuSort().heuristic(op, target)
+        assert config.algorithm == "radix"
+        GpuSort().shape(op, target, GpuSort().check(config))
 
 
 def test_lines_whose_places_have_no_number_are_refused():

@@ -9,7 +9,9 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.schedules.gpu.topk.topk_rule import GpuTopk
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.gpu import chip_names, gpu_chip
 from tvm_iree_ext.targets.names import make_target
 
 TILE = {"elements": 16, "lanes": 64}
@@ -105,6 +107,16 @@ def test_a_filter_takes_lines_whose_length_is_known_at_the_call_only(length):
     target = make_target("cuda:sm_80")
     assert choose(op, target).heuristic(op, target).algorithm == "filter"
     check(op, "cuda:sm_80", given, CONFIGS["filter"])
+
+
+@pytest.mark.parametrize("chip", chip_names())
+def test_lists_fit_every_chip(chip):
+    target = make_target(f"{gpu_chip(chip).kind}:{chip}")
+    for k in (1, 8, 100, 500):
+        op = ops.topk((64, 131072), dimension=1, k=k)
+        config = GpuTopk().heuristic(op, target)
+        assert config.algorithm == "filter"
+        GpuTopk().shape(op, target, GpuTopk().check(config))
 
 
 def test_a_filter_that_keeps_too_many_is_refused():
