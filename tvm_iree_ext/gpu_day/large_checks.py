@@ -21,6 +21,9 @@ _FILLS = {
     "init_value": "lowest",
     "init_index": "zeros",
 }
+# Warpgroups of an H100 add products of 8-bit floats with 14 bits: of sums of 128 that are up to
+# 128 * 8 * 8 in size here; what was measured is 0.03.
+_HOPPERS_F8 = 128 * 8 * 8 * 2.0**-14
 _BIAS_SILU_RESIDUAL = "(arg0 + arg1) * sigmoid(arg0 + arg1) + arg2"
 _BIAS_RELU = "max(arg0 + arg1, 0)"
 
@@ -33,11 +36,13 @@ class LargeCheck:
         id: its name in reports.
         make: the op.
         extents: those that are known at call time.
+        absolute: what results may be off, where that is not the op's tolerance.
     """
 
     id: str
     make: Callable[[], Op]
     extents: Mapping[str, int] = field(default_factory=dict)
+    absolute: float | None = None
 
     @property
     def op(self) -> str:
@@ -109,7 +114,9 @@ def large_checks() -> Iterator[LargeCheck]:
         _matmul("m", 1000, 264, operands=_bias_and_residual("m", 1000), **silu), {"m": 1111},
     )  # fmt: skip
     for dtype in ("bfloat16", "int8", "float8_e4m3fn", "float8_e5m2", "float32", "float64"):
-        yield LargeCheck(f"matmul {dtype} 1040x1040x400", _matmul(1040, 1040, 400, dtype))
+        absolute = _HOPPERS_F8 if dtype.startswith("float8") else None
+        product = _matmul(1040, 1040, 400, dtype)
+        yield LargeCheck(f"matmul {dtype} 1040x1040x400", product, absolute=absolute)
         yield LargeCheck(
             f"matmul {dtype} 1040x1040x400, KxN",
             functools.partial(ops.matmul, (1040, 400), (400, 1040), dtype=dtype),

@@ -153,7 +153,7 @@ def _error(torch: Any, got: Any, truth: Any) -> float:
     """‖got - exact‖ / ‖exact‖ of what can be compared: an FFT's real part where it stands alone."""
     if truth.ndim == got.ndim + 1:
         truth = truth[..., 0]
-    got = got.double()
+    got, truth = got.double(), truth.double()
     norm = float(torch.linalg.vector_norm(truth))
     error = float(torch.linalg.vector_norm(got - truth)) / (norm or 1.0)
     return error if math.isfinite(error) else math.inf

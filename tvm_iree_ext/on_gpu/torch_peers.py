@@ -43,11 +43,14 @@ def _matmul(torch: Any, dtype: str, *, transposed: bool) -> dict[str, Peer]:
         return {"cuBLASLt": lambda a, b: torch._int_mm(a, order(b))}
     if dtype.startswith("float8"):
         one = torch.ones((), device="cuda")
-        return {
-            "cuBLASLt": lambda a, b: torch._scaled_mm(
-                a, order(b), one, one, out_dtype=torch.bfloat16, use_fast_accum=True
+
+        def scaled(fast: bool) -> Peer:
+            kind = torch.bfloat16
+            return lambda a, b: torch._scaled_mm(
+                a, order(b), one, one, out_dtype=kind, use_fast_accum=fast
             )
-        }
+
+        return {"cuBLASLt": scaled(False), "cuBLASLt, fast sums": scaled(True)}
     if dtype == "float32":
 
         def with_tf32(allowed: bool) -> Peer:
@@ -121,7 +124,7 @@ def _fft(torch: Any, dtype: str, axis: int = -1) -> dict[str, Peer]:
 
 def _sorted_with(torch: Any, axis: int) -> Peer:
     def run(keys: Any, payload: Any) -> Any:
-        values, places = torch.sort(keys, axis, stable=True)
+        values, places = torch.sort(keys, dim=axis, stable=True)
         payload.gather(axis, places)  # takes its time; the first result is compared
         return values
 

@@ -27,6 +27,7 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     plan_warpgroup_matmul,
     shared_bytes,
     slot_stride,
+    sums_apart,
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
@@ -267,7 +268,9 @@ class _Kernel:
         accumulators = [
             I.alloc_buffer((size,), dtype, scope="local") for _ in range(self.config.tiles)
         ]
-        for acc in accumulators:
+        apart = sums_apart(self.mma)
+        sums = [I.alloc_buffer((size,), dtype, scope="local") for _ in accumulators if apart]
+        for acc in sums or accumulators:
             with I.unroll(size) as register:
                 I.buffer_store(acc, tirx.const(0, dtype), [register])
         # From another lane, so that the compiler knows it to be the same for the subgroup.
@@ -282,18 +285,33 @@ class _Kernel:
             I.evaluate(T.ptx["wgmma.fence.sync.aligned"]())
             for tile, acc in enumerate(accumulators):
                 for part in range(self.plan.shared["rhs"].operand.steps):
-                    self._issue(acc, bases, slot, tile, part)
+                    self._issue(acc, bases, slot, tile, part, more=part > 0 or not apart)
             I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
-            # The step before is done now; this one goes on while the next is waited for.
-            I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](1))
-            with I.If(tirx.And(self.lane % _LANES == 0, step > 0)), I.Then():
-                mbarrier.arrive(self._free((step + self.config.stages - 1) % self.config.stages))
+            if apart:
+                self._add_step(sums, accumulators, slot)
+            else:
+                self._free_last(step)
         I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
         with I.If(self.lane % _LANES == 0), I.Then():
             mbarrier.arrive(self._multiplied())
         mbarrier.wait(self._multiplied(), 0)
-        for tile, acc in enumerate(accumulators):
+        for tile, acc in enumerate(sums or accumulators):
             self._store(acc, row + (group * self.config.tiles + tile) * self.mma.m, column)
+
+    def _free_last(self, step: Any) -> None:
+        """Free the slot of the step before; this one goes on while the next is waited for."""
+        I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](1))
+        with I.If(tirx.And(self.lane % _LANES == 0, step > 0)), I.Then():
+            mbarrier.arrive(self._free((step + self.config.stages - 1) % self.config.stages))
+
+    def _add_step(self, sums: list[Any], accumulators: list[Any], slot: Any) -> None:
+        """Add a step's sums to those before, while other warpgroups multiply."""
+        I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
+        with I.If(self.lane % _LANES == 0), I.Then():
+            mbarrier.arrive(self._free(slot))
+        for total, acc in zip(sums, accumulators, strict=True):
+            with I.unroll(int(acc.shape[0])) as register:
+                I.buffer_store(total, total[register] + acc[register], [register])
 
     def _descriptor(self, side: str, group: Any) -> Any:
         """Descriptor of the first instruction in the first slot, for this warpgroup's rows."""
@@ -303,7 +321,10 @@ class _Kernel:
         wgmma.encode_descriptor(words, self._address(shared.offset + mine), shared.operand)
         return words[0]
 
-    def _issue(self, acc: Any, bases: dict[str, Any], slot: Any, tile: int, part: int) -> None:
+    def _issue(
+        self, acc: Any, bases: dict[str, Any], slot: Any, tile: int, part: int, *, more: bool
+    ) -> None:
+        """Multiply a part of a step; with ``more`` the products are added to what is there."""
         descriptors = []
         for side in SIDES:
             shared = self.plan.shared[side]
@@ -315,7 +336,7 @@ class _Kernel:
         lhs, rhs = (self.plan.shared[side].operand for side in SIDES)
         registers = [acc[at] for at in range(self.mma.operand("acc").registers)]
         immediates = wgmma.immediates(self.mma, lhs, rhs)
-        I.evaluate(T.ptx[self.mma.ptx](*registers, *descriptors, True, *immediates))
+        I.evaluate(T.ptx[self.mma.ptx](*registers, *descriptors, more, *immediates))
 
     def _store(self, acc: Any, row: Any, column: Any) -> None:
         """Store a warpgroup's tile row by row, by way of the slots, which nobody reads any more.
