@@ -26,7 +26,7 @@ _BEFORE_FLAT = (
     SCHEDULED,
     _PLACES,
     "s_tir.ManifestSharedMemoryLocalStage",
-    "s_tir.CompactBufferAllocation",
+    "tvm_iree_ext.compact_buffers",
     "s_tir.InjectPermutedLayout",
     "s_tir.InjectSoftwarePipeline",
     "s_tir.TransformMmaBufferLayout",

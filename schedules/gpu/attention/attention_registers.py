@@ -12,8 +12,8 @@ from tvm_iree_ext.schedules.gpu.attention.attention_shared import SharedTile
 
 BEYOND = {
     "sm_80": (-45, 30),
-    "sm_86": (-24, 30),
-    "sm_89": (-24, 30),
+    "sm_86": (-24, 56),
+    "sm_89": (-24, 56),
     "sm_90": (-45, 30),
     "sm_100": (-5, 30),
     "sm_120": (-8, 62),

@@ -25,9 +25,9 @@ def copies(request):
     return request.param
 
 
-def kernel_by(copies):
-    shape = MatmulShape(M, N, K, "float16", "float16", "float32", rhs_order=(1, 0))
-    config = WarpgroupConfig(KIND, consumers=1, stages=3, copies=copies)
+def kernel_by(copies, consumers=1):
+    shape = MatmulShape(consumers * M, N, K, "float16", "float16", "float32", rhs_order=(1, 0))
+    config = WarpgroupConfig(KIND, consumers=consumers, stages=3, copies=copies)
     target = make_target("cuda:sm_90a")
     (kernel,) = device_functions(lower_device(warpgroup_matmul(shape, target, config), target))
     return kernel
@@ -43,12 +43,12 @@ def by_maps():
     return kernel_by("tma")
 
 
-def outcome(kernel):
+def outcome(kernel, rows=M):
     """The findings' kinds, and "wrong" where the product is."""
     random = np.random.default_rng(0)
-    a, b = (random.integers(-3, 4, (rows, K)).astype("float16") for rows in (M, N))
-    c = np.zeros((M, N), "float32")
-    given = {"lhs": a, "rhs": b, "lhs_map": TensorMap(a, (M, 64), 128),
+    a, b = (random.integers(-3, 4, (rows, K)).astype("float16") for rows in (rows, N))
+    c = np.zeros((rows, N), "float32")
+    given = {"lhs": a, "rhs": b, "lhs_map": TensorMap(a, (rows, 64), 128),
              "rhs_map": TensorMap(b, (N, 64), 128), "result": c}  # fmt: skip
     names = [str(parameter.name).removesuffix("_ptr") for parameter in kernel.params]
     done = simulate(kernel, {name: given[name] for name in names})
@@ -106,11 +106,19 @@ def test_a_right_kernel_gives_no_finding(kernel, copies):
 
 def test_waits(kernel):
     """For a free slot, and for a full one."""
-    free, full = (outcome(made)[0] for made in changed(kernel, "cuda.mbarrier_wait", without))
+    free, full, _ = (outcome(made)[0] for made in changed(kernel, "cuda.mbarrier_wait", without))
     assert "unwaited copy" in free
     assert "unwaited copy" in full
     for made in changed(kernel, "cuda.mbarrier_wait", argument(1, lambda parity: 1 - parity)):
         assert outcome(made)[0] & {"unwaited copy", "divergent barrier"}
+
+
+def test_the_wait_for_all_that_multiply():
+    """Sums go through the slots, which another warpgroup may still read."""
+    two = kernel_by("tma", consumers=2)
+    assert outcome(two, 2 * M)[0] == set()
+    *_, made = changed(two, "cuda.mbarrier_wait", without)
+    assert "unwaited copy" in outcome(made, 2 * M)[0]
 
 
 def test_arrivals(kernel):

@@ -11,7 +11,7 @@ from tvm import ir, s_tir, tirx
 from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS
 
 
-@ir.transform.module_pass(opt_level=0)
+@ir.transform.module_pass(opt_level=0, name="tvm_iree_ext.compact_buffers")
 def compact_buffers(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
     """TVM's pass, unless all functions have :data:`~.kernel_attributes.EXACT_BUFFERS`."""
     functions: list[Any] = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
