@@ -39,6 +39,10 @@ def add_gpu_day(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--seed", type=count_from(0), default=0, metavar="S", help="default: 0")
     parser.add_argument("--examples", metavar="FILE", help="and the cases of this JSON file")
     parser.add_argument(
+        "--programs", type=Path, metavar="FOLDER",
+        help="and the programs of this folder: each NAME.mlir with its arrays in NAME.npz",
+    )  # fmt: skip
+    parser.add_argument(
         "--time", action="append", metavar="TEXT",
         help="kernels to be timed: those whose names contain this; repeatable (default: all)",
     )  # fmt: skip
@@ -66,6 +70,12 @@ def run_gpu_day(args: argparse.Namespace) -> int:
     order = ext.gpu_day.PackOrder(
         checks=[
             (target.removesuffix(":ptx"), cases, target.endswith(":ptx")) for target in targets
+        ],
+        programs=[
+            (target, file)
+            for target in targets
+            if not target.endswith(":ptx")
+            for file in (sorted(args.programs.glob("*.mlir")) if args.programs else ())
         ],
         speed=[
             (target, name)

@@ -1,10 +1,9 @@
 """Times of work on a GPU, by the driver's events, with the L2 cache flushed before each run."""
 
-import contextlib
 import ctypes
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm_iree_ext.runtime.launch.driver import Gpu
@@ -109,10 +108,3 @@ class GpuTimer:
 
     def _call(self, what: str, *arguments: object) -> None:
         self._gpu.named(self._names[what], *arguments)
-
-
-@contextlib.contextmanager
-def gpu_timer(gpu: Gpu) -> Iterator[GpuTimer]:
-    """A timer of a GPU, which is current in the block."""
-    with gpu.current():
-        yield GpuTimer(gpu)

@@ -149,9 +149,10 @@ class GpuFunction:
         self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"]
     ) -> dict[str, Any]:
         """The numbers of a call, and the extents that its shapes give; kept by what came."""
+        # Numbers by their text: 0.0 is equal to -0.0.
         key = tuple(
             [
-                value if place is None else place.shape
+                repr(value) if place is None else place.shape
                 for value, place in zip(values, places, strict=True)
             ]
         )

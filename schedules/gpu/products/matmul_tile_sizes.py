@@ -76,17 +76,25 @@ def lowering_config(config: MatmulConfig) -> LoweringConfig:
     )
 
 
+def named_kind(check: ConfigCheck) -> Mma:
+    """The instruction that a config names.
+
+    Raises:
+        ScheduleError: where there is none of that name.
+    """
+    try:
+        return mma_kind(check.config.mma_kind)
+    except TargetError as error:
+        raise ScheduleError(f"{check.rule}: {error}") from error
+
+
 def matmul_numbers(check: ConfigCheck) -> MatmulConfig:
     """A config's numbers, in instructions.
 
     Raises:
         ScheduleError: for a number that is missing, or no multiple of the instruction's.
     """
-    config = check.config
-    try:
-        mma = mma_kind(config.mma_kind)
-    except TargetError as error:
-        raise ScheduleError(f"{check.rule}: {error}") from error
+    config, mma = check.config, named_kind(check)
     check.need(
         None not in (mma.lhs, mma.rhs, mma.acc) and mma.kind in _FRAGMENTS,
         f"mma_kind is {mma.name!r}, which is {mma.kind}; expected one of {', '.join(_FRAGMENTS)}",

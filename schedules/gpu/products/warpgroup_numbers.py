@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from tvm.target import Target
 
-from tvm_iree_ext.base.errors import ScheduleError, TargetError
+from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, form
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import named_kind
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WarpgroupConfig,
     plan_warpgroup_matmul,
@@ -67,11 +68,7 @@ def warpgroup_numbers(check: ConfigCheck) -> WarpgroupConfig:
     Raises:
         ScheduleError: for a number that is missing, or no multiple of the instruction's.
     """
-    config = check.config
-    try:
-        mma = mma_kind(config.mma_kind)
-    except TargetError as error:
-        raise ScheduleError(f"{check.rule}: {error}") from error
+    config, mma = check.config, named_kind(check)
     consumers = check.parts("subgroups", "m", _SUBGROUPS)
     return WarpgroupConfig(
         mma.name,

@@ -379,3 +379,13 @@ def test_cuda_takes_tensor_maps_and_much_shared_memory(gpu, tmp_path, compiled):
     assert done.returncode == 0, done.stderr + str(gpu.calls)
     stored = np.frombuffer((folder / "result.bin").read_bytes(), "float32")
     np.testing.assert_array_equal(stored.reshape(expected.shape), expected)
+
+
+def test_numbers_that_are_equal_and_not_the_same_are_launched_apart(monkeypatch):
+    kernels = Kernels.__new__(Kernels)
+    step = {"launch": "k", "grid": [1], "arguments": [{"value": "x", "dtype": "float32"}]}
+    kernels.plan, kernels._known = {"steps": [step]}, {}
+    kernels.gpu = SimpleNamespace(prepared=lambda _function, step: step["arguments"][0]["value"])
+    monkeypatch.setattr(kernels, "_function", lambda name: name)
+    found = [kernels._settled({"x": x})[0] for x in (0.0, -0.0, 0.0)]
+    assert [str(x) for x in found] == ["0.0", "-0.0", "0.0"]

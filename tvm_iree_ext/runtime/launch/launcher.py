@@ -142,7 +142,7 @@ class Kernels:
         with self.gpu.current():
             self._module = self.gpu.load(images)
         self._functions: dict[str, ctypes.c_void_p] = {}
-        self._known: dict[tuple[Any, ...], list[Step | PreparedLaunch]] = {}
+        self._known: dict[str, list[Step | PreparedLaunch]] = {}
         self._constants: dict[str, int] | None = None if self.plan.get("constants") else {}
         self._lock = threading.Lock()
 
@@ -194,7 +194,7 @@ class Kernels:
 
     def _settled(self, numbers: Mapping[str, Any]) -> list[Step | PreparedLaunch]:
         """What is done for some numbers; kept, since most calls have those of an earlier one."""
-        key = tuple(numbers.items())
+        key = repr(numbers)  # by their text: 0.0 is equal to -0.0
         if (known := self._known.get(key)) is not None:
             return known
         made: list[Step | PreparedLaunch] = []
