@@ -55,7 +55,7 @@ ALLOWED = {
     "mlir": f".tir .ops .mlir.reading {TVM} ml_dtypes",
     "programs": f".ops .targets .tir .codegen .runtime .records .building .mlir"
     f" .schedules .schedules.shared {TVM}",
-    "frontends": ".targets .runtime .processes .mlir .mlir.reading .programs jax torch iree",
+    "frontends": ".targets .runtime .processes .mlir .mlir.reading .programs numpy jax torch iree",
     "api": ".ops .targets .runtime .records .building .mlir .programs .schedules.base tvm",
     "support": ".targets .runtime .schedules .catalog .registry tvm numpy",
     "doctor": ".targets .codegen .runtime tvm",

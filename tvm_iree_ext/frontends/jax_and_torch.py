@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import MlirError
-from tvm_iree_ext.frontends import torch_export
+from tvm_iree_ext.frontends import torch_export, torch_weights
 from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
 from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
@@ -144,7 +146,7 @@ def from_torch(
 
 
 def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
-    """The same, imported and not built."""
+    """The same, imported and not built: its constants are the memory of the module's weights."""
     try:
         import torch  # noqa: F401
         from iree.turbine import aot  # noqa: F401
@@ -165,7 +167,7 @@ def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
 def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
     from iree.turbine import aot
 
-    with torch_export.written(exported):
+    with torch_weights.beside(exported) as weights, torch_export.written(exported):
         try:
             output = aot.export(exported, **options)
         except (LookupError, TypeError, ValueError, RuntimeError, AssertionError) as error:
@@ -173,13 +175,13 @@ def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
             raise MlirError(what) from error
 
     def write(place: Path) -> Path:
-        path = place / "module.mlirbc"  # weights by their bytes
+        path = place / "module.mlirbc"
         output.save_mlir(path)
         return path
 
     boundary = torch_export.boundary(exported)
     name = options.get("function_name") or "main"
-    return _import(write, "torch", {name: boundary} if boundary else None)
+    return _import(write, "torch", {name: boundary} if boundary else None, weights)
 
 
 def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) -> Imported:
@@ -243,12 +245,15 @@ def _writes(text: str | bytes) -> Callable[[Path], Path]:
 
 
 def _import(
-    write: Callable[[Path], Path], dialect: str, boundaries: Mapping[str, Boundary] | None = None
+    write: Callable[[Path], Path],
+    dialect: str,
+    boundaries: Mapping[str, Boundary] | None = None,
+    parameters: Mapping[str, np.ndarray] | None = None,
 ) -> Imported:
     """Import what is written; of its functions those that have boundaries, where any has."""
     with scratch() as place:
         lowered = lower(write(place), dialect)
-    return import_program(lowered, only=boundaries, boundaries=boundaries)
+    return import_program(lowered, only=boundaries, boundaries=boundaries, parameters=parameters)
 
 
 def _absent(what: str, extra: str, error: ImportError) -> MlirError:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.frontends.torch_weights import lazy_clones
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
 from tvm_iree_ext.mlir.reading import form
 
@@ -29,7 +30,7 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     tracing["strict"] = options.pop("strict_export", True)
     state = (*module.parameters(), *module.buffers())
     examples, tracing["kwargs"] = _distinct((tuple(examples), tracing.get("kwargs")), state)
-    with without_fast_path():
+    with without_fast_path(), lazy_clones():
         traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
         traced = traced.run_decompositions(decompositions)
@@ -151,6 +152,7 @@ def _weights_as_words(program: Any) -> Iterator[None]:
     ``iree.turbine`` takes the bytes of weights through NumPy.
     """
     import torch
+    from iree.turbine.aot.tensor_traits import ExternalTensorTrait
 
     class Words(torch.Tensor):
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -160,7 +162,9 @@ def _weights_as_words(program: Any) -> Iterator[None]:
     weights = {
         name: weight
         for name, weight in getattr(program, "state_dict", {}).items()
-        if weight.dtype.is_floating_point and str(weight.dtype) not in _FLOATS_OF_NUMPY
+        if weight.dtype.is_floating_point
+        and str(weight.dtype) not in _FLOATS_OF_NUMPY
+        and ExternalTensorTrait.get(weight) is None
     }
     try:
         for name, weight in weights.items():

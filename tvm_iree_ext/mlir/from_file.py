@@ -4,6 +4,8 @@ import os
 import re
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.importing.boundary import Boundary
@@ -18,6 +20,7 @@ def import_program(
     *,
     only: Collection[str] | None = None,
     boundaries: Mapping[str, Boundary] | None = None,
+    parameters: Mapping[str, np.ndarray] | None = None,
     limit_s: float = LIMIT_S,
     limit_bytes: int = LIMIT_BYTES,
 ) -> Imported:
@@ -27,6 +30,8 @@ def import_program(
         source: a path, or a ``str`` that ends in ``.mlir`` or ``.mlirbc``; or the text itself.
         only: the functions that are wanted; by default all that are public.
         boundaries: what callers of functions give and get, by name; by default as the IR says.
+        parameters: arrays of the globals that are ``#flow.parameter.named``, by name: constants of
+            the program, which stay where they are until it is written.
         limit_s: how long parsing may take.
         limit_bytes: how long the text may be.
 
@@ -35,7 +40,7 @@ def import_program(
     """
     module = read(source, limit_s=limit_s, limit_bytes=limit_bytes)
     try:
-        return import_module(module, only=only, boundaries=boundaries)
+        return import_module(module, only=only, boundaries=boundaries, parameters=parameters)
     except MlirError as error:
         name = name_of(source)
         located = _IN_TEXT.sub(

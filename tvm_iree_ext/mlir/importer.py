@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from tvm_iree_ext.base.errors import ExtError, MlirError
@@ -42,6 +43,7 @@ def import_module(
     only: Collection[str] | None = None,
     failures: dict[str, str] | None = None,
     boundaries: Mapping[str, Boundary] | None = None,
+    parameters: Mapping[str, np.ndarray] | None = None,
 ) -> Imported:
     """The Relax module, ops, constants and entry points of a module of IR.
 
@@ -51,12 +53,13 @@ def import_module(
         failures: where given, takes the reason for each function that cannot be imported, and
             such a function is left out.
         boundaries: what callers of entry points give and get, by name; by default as the IR says.
+        parameters: arrays of the globals that are ``#flow.parameter.named``, by name.
 
     Raises:
         MlirError: for what is not supported, all of it in one message, and for a module without
             an entry point.
     """
-    program = ProgramImport(run, run_block)
+    program = ProgramImport(run, run_block, parameters or {})
     count = sum(1 for top in module.operations for _ in top.walk())
     program.most_steps = LEAST_STEPS + STEPS_PER_OPERATION * count
     for op in module.operations:

@@ -1,6 +1,7 @@
 """From an imported program to scheduled functions, and the constants that they share."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,14 @@ from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramKernel
 from tvm_iree_ext.runtime.program import ALIGNMENT
 from tvm_iree_ext.schedules.dispatch import schedule_loops
 
+_PIECE = 16 << 20  # bytes that are written at once
+
 
 class Constants:
-    """The constants of a program, by name: each array once."""
+    """The constants of a program, by name: each array once.
+
+    An array may be a view of another, whose elements lie otherwise in the file.
+    """
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
@@ -48,7 +54,7 @@ class Constants:
 
     def add(self, name: str, array: np.ndarray) -> None:
         """Take a constant that has a name."""
-        self._arrays[name] = np.asarray(array, order="C")  # ascontiguousarray has no rank of 0
+        self._arrays[name] = array
 
     def name(self, array: np.ndarray) -> str:
         """The name of a constant of the module itself."""
@@ -70,11 +76,24 @@ class Constants:
         return tuple(table)
 
     def write(self, path: Path) -> None:
-        """Write the file."""
+        """Write the file, a piece of an array at a time: no array is in memory twice."""
         with path.open("wb") as file:
             for entry, array in zip(self.table(), self._arrays.values(), strict=True):
                 file.seek(entry.offset)
-                file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
+                for piece in _pieces(array):
+                    file.write(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
+
+
+def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """An array by runs along its first axis."""
+    if not array.size:
+        return
+    if array.nbytes <= _PIECE or not array.ndim:
+        yield array
+        return
+    rows = max(1, _PIECE * len(array) // array.nbytes)
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
 
 
 def program_ops(imported: Imported, target: Target) -> dict[str, tuple[Op, int]]:

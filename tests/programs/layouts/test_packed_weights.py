@@ -275,3 +275,19 @@ def test_a_filter_of_two_layers_stays_and_stands_once(tmp_path):
     loose = {"rtol": 1e-4, "atol": 1e-2}
     built = check(m, make, [(second.shape, "float32")], [x], [second], tmp_path, **loose)
     assert list(constants_of(built)) == ["weight"]
+
+
+def test_packed_constants_are_written_piece_by_piece(tmp_path, monkeypatch):
+    """A view of the weight until then, which takes no memory."""
+    monkeypatch.setattr(program_lowering, "_PIECE", 1000)
+    array = normal(37, 5, 6)
+    constants = Constants()
+    constants.add("moved", array.transpose(2, 0, 1))
+    constants.add("number", np.float32(3).reshape(()))
+    constants.add("none", np.empty((0, 4), "float32"))
+    constants.write(tmp_path / "file")
+    data = np.fromfile(tmp_path / "file", "float32")
+    moved, number, _ = constants.table()
+    np.testing.assert_array_equal(data[: array.size].reshape(6, 37, 5), array.transpose(2, 0, 1))
+    assert data[number.offset // 4] == 3
+    assert moved.shape == (6, 37, 5)

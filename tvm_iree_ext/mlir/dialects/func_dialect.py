@@ -3,6 +3,7 @@
 A call is imported in its place, as often as it stands; a function that calls itself is refused.
 """
 
+import re
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -37,6 +38,7 @@ from tvm_iree_ext.mlir.scalars.arith import kind_of
 
 FUNCTIONS = ("func.func", "util.func")
 _ASYNC = "$async"
+_PARAMETER = re.compile(r'#(?:flow|stream)\.parameter\.named<(?:"[^"]*"::)?"([^"]*)">(?: : .*)?')
 VIEW = "buffer view"
 _TAKEN = "functions take ranked tensors and numbers, of integers up to i64 and floats up to f64"
 MOST_DEPTH = 64  # of calls in calls
@@ -256,9 +258,28 @@ def _global_load(scope: Scope, op: form.ParsedOperation) -> Value:
         raise Unsupported(f"loads @{name}, which has no initial value")
     cached = scope.program.constants.get(name)
     if cached is None:
-        cached = constant_value(attribute, op.results[0].type)
+        cached = _initial_value(scope.program, attribute, op.results[0].type)
         scope.program.constants[name] = cached
     return cached
+
+
+def _initial_value(program: ProgramImport, attribute: Any, kind: form.Type) -> Value:
+    """The value of a global: a constant of the IR, or an array that came beside it."""
+    found = _PARAMETER.fullmatch(getattr(attribute, "text", ""))
+    if found is None:
+        return constant_value(attribute, kind)
+    if not isinstance(kind, form.ParsedTensorType):
+        raise Unsupported(f"a parameter of the type {kind}")
+    array = program.given.get(found[1])
+    if array is None:
+        raise Unsupported(f"the parameter {found[1]!r} is not given; pass it as one of parameters")
+    own = element(kind.dtype)
+    if element(array.dtype.name).is_integer and own.is_integer:  # IR's have no sign
+        array = array.view(kind.dtype) if array.itemsize * 8 == own.bits else array
+    if array.shape != kind.shape or array.dtype.name != kind.dtype:
+        came = form.ParsedTensorType(array.shape, array.dtype.name)
+        raise Unsupported(f"the parameter {found[1]!r} is {came}; expected {kind}")
+    return constant_value(form.Dense(kind, array), kind)
 
 
 def _import(scope: Scope, op: form.ParsedOperation) -> Value:

@@ -33,6 +33,7 @@ class ProgramImport:
     # The body of a function, and a block: their values in the scope that comes first.
     run: Callable[[Any, form.ParsedOperation], list[Value]]
     run_block: Callable[[Any, form.ParsedBlock], list[Value]]
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)  # values of parameters
     builder: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
     ops: dict[str, Op] = field(default_factory=dict)
     parameters: dict[str, np.ndarray] = field(default_factory=dict)

@@ -180,4 +180,4 @@ def as_stored(array: np.ndarray, kind: Element) -> np.ndarray:
     array = np.asarray(array, order="C")  # ascontiguousarray would give rank 0 an axis
     if kind.is_float and kind.storage[0] == "uint8":
         return array.view(np.uint8)
-    return array if kind.storage[0] == "bfloat16" else array.astype(kind.storage[0])
+    return array if kind.storage[0] == "bfloat16" else array.astype(kind.storage[0], copy=False)

@@ -131,8 +131,7 @@ class ChannelsLast:
         """A constant with its axes in another order, and its name."""
         called = f"{name}.{''.join(map(str, order))}"
         if called not in self._parameters:
-            moved = self._parameters[name].transpose(order)
-            self._parameters[called] = np.ascontiguousarray(moved)
+            self._parameters[called] = self._parameters[name].transpose(order)
         return called, self._parameters[called]
 
 

@@ -44,7 +44,7 @@ class _Packing(ABC):
 
     @abstractmethod
     def packed(self, weight: np.ndarray) -> np.ndarray:
-        """The factor, packed."""
+        """The factor, packed: a view, which is copied together when it is written."""
 
     @abstractmethod
     def made(self) -> Op:
@@ -67,7 +67,7 @@ class _Filter(_Packing):
         """The filter, packed."""
         rows, columns, channels, filters = weight.shape
         split = weight.reshape(rows, columns, channels, filters // self.width, self.width)
-        return np.ascontiguousarray(np.moveaxis(split, 3, 0))
+        return np.moveaxis(split, 3, 0)
 
     def made(self) -> Op:
         """The convolution of the packed filter."""
@@ -122,7 +122,7 @@ class _Columns(_Packing):
 
     def packed(self, weight: np.ndarray) -> np.ndarray:
         """The factor, packed."""
-        return np.ascontiguousarray(weight.reshape(self.shape(self.factor)).transpose(self._order))
+        return weight.reshape(self.shape(self.factor)).transpose(self._order)
 
     def made(self) -> Op:
         """The contraction of the packed factor."""
@@ -173,7 +173,7 @@ class PackWeights(relax.PyExprMutator):
         self._uses: Counter[ir.Var] = Counter()
         self._calls: Counter[tuple[ir.Var, str, int]] = Counter()  # by function and operand
         self._added: dict[str, ir.Var] = {}
-        self._names: dict[tuple[str, str], str] = {}  # of packed constants
+        self._names: dict[tuple[Any, ...], str] = {}  # of packed constants
 
     def run(self) -> ir.IRModule:
         """The module."""
@@ -243,18 +243,14 @@ class PackWeights(relax.PyExprMutator):
     def _constant(self, packing: _Packing, value: Any) -> Any:
         """The packed factor."""
         if isinstance(value, ir.GenericConst):
-            return relax.const(packing.packed(value.value.numpy()))
-        key = value.name, str(packing.made().describe())
+            return relax.const(np.ascontiguousarray(packing.packed(value.value.numpy())))
+        array = packing.packed(self._parameters[value.name])
+        key = value.name, array.shape, array.strides
         if key not in self._names:
-            array = packing.packed(self._parameters[value.name])
             # Another function may have packed it otherwise.
             name = f"{value.name}.panels"
             names = chain([name], (f"{name}.{number}" for number in count(2)))
-            self._names[key] = next(
-                one
-                for one in names
-                if one not in self._parameters or np.array_equal(self._parameters[one], array)
-            )
+            self._names[key] = next(one for one in names if one not in self._parameters)
             self._parameters[self._names[key]] = array
         name = self._names[key]
         ty = relax.TensorType(self._parameters[name].shape, value.ty.dtype)
