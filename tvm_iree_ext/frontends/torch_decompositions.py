@@ -19,6 +19,7 @@ from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
 from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
 from tvm_iree_ext.frontends.torch_views import VIEWS, is_foreign, tell_extent
+from tvm_iree_ext.frontends.torch_widths import is_narrow, widened
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {**BAGS, **COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
@@ -37,14 +38,19 @@ def replaced(program: Any) -> Any:
     ]
     table = {**TABLE, **VIEWS}
     nodes = [
-        node for graph in graphs for node in graph.nodes if node.target in TABLE or is_foreign(node)
+        node
+        for graph in graphs
+        for node in graph.nodes
+        if node.target in TABLE or is_foreign(node) or is_narrow(node)
     ]
     for node in nodes:
         if node.target in BAGS:
             tell_length(node)
         elif node.target in VIEWS:
             tell_extent(node)
-        node.target = table[node.target]
+        is_wide = not is_narrow(node)
+        by = table.get(node.target, node.target)
+        node.target = by if is_wide else widened(by, node)
     try:
         return program.run_decompositions({}) if nodes else program
     except MlirError as error:
@@ -240,9 +246,8 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     """IREE's of tanh differs in the fourth digit."""
     if approximate != "tanh":
         return F.gelu(x, approximate=approximate)
-    wide = x if x.itemsize >= 4 else x.float()
-    bent = 0.7978845608028654 * (wide + 0.044715 * wide * wide * wide)  # sqrt(2 / pi)
-    return (0.5 * wide * (1 + torch.tanh(bent))).to(x.dtype)
+    bent = 0.7978845608028654 * (x + 0.044715 * x * x * x)  # sqrt(2 / pi)
+    return 0.5 * x * (1 + torch.tanh(bent))
 
 
 @_of(aten.grid_sampler.default, aten.grid_sampler_2d.default)
