@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tvm.target import Target
 
 import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.codegen.code_parts import part_count, write_objects
 from tvm_iree_ext.runtime.machine import is_this_machine, library_machine
 from tvm_iree_ext.targets.host import vector_extensions
 
@@ -45,15 +47,17 @@ def compile_library(
     """
     linker = find_linker(str(target.attrs.get("mtriple", "")))
     names = ", ".join(variable.name_hint for variable in mod.get_global_vars())
-    try:
-        executable = tvm.compile(mod, target=target, tir_pipeline=tir_pipeline)
-    except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
-        raise BuildError(f"TVM cannot compile {names} for {target}: {error}") from error
-
-    def link(output: str, objects: Sequence[str], **_: Any) -> None:
-        _link(linker, output, objects)
-
-    executable.export_library(str(path), fcompile=link)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            if tir_pipeline and part_count(mod, target) > 1:
+                objects = write_objects(mod, target, tir_pipeline, Path(folder))
+            else:
+                objects = [f"{folder}/kernel.o"]
+                executable = tvm.compile(mod, target=target, tir_pipeline=tir_pipeline)
+                executable.mod.write_to_file(objects[0])
+        except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
+            raise BuildError(f"TVM cannot compile {names} for {target}: {error}") from error
+        _link(linker, str(path), objects)
     library = path.read_bytes()
     return {
         "library_bytes": len(library),
