@@ -14,6 +14,7 @@ import numpy as np
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.base.garbage import collector_at_rest
 from tvm_iree_ext.frontends import torch_export, torch_weights
 from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
@@ -21,7 +22,7 @@ from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
 from tvm_iree_ext.mlir.importing.imported import Imported
-from tvm_iree_ext.mlir.reading import form
+from tvm_iree_ext.mlir.reading import form, reader
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime.program import Program
 from tvm_iree_ext.targets.names import TargetLike
@@ -37,6 +38,7 @@ _WIDENED = re.compile(
 )
 
 
+@collector_at_rest()
 def from_jax(
     function: Any,
     *examples: Any,
@@ -66,8 +68,10 @@ def from_jax(
     return build_program(import_jax(function, *examples, **named), target, folder=folder)
 
 
+@collector_at_rest()
 def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
     """The same, imported and not built."""
+    reader.start_early()
     lowered = function
     if not hasattr(function, "as_text"):
         try:
@@ -118,6 +122,7 @@ def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
     return {"main": Boundary(tuple(arguments), tuple(str(one.dtype) for one in results))}
 
 
+@collector_at_rest()
 def from_torch(
     module: Any,
     *examples: Any,
@@ -145,6 +150,7 @@ def from_torch(
     return build_program(import_torch(module, *examples, **options), target, folder=folder)
 
 
+@collector_at_rest()
 def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
     """The same, imported and not built: its constants are the memory of the module's weights."""
     try:
@@ -152,7 +158,10 @@ def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
         from iree.turbine import aot  # noqa: F401
     except ImportError as error:
         raise _absent("iree-turbine", "pytorch", error) from None
+    reader.start_early()
     traced = torch_export.exported(module, examples, options)
+    if torch_export.is_recurrent(traced):
+        return _import_exported(torch_export.simpler(traced), options)
     try:
         return _import_exported(traced, options)
     except MlirError as reason:

@@ -17,6 +17,7 @@ from tvm_iree_ext.frontends.torch_bags import BAGS, tell_length
 from tvm_iree_ext.frontends.torch_complex import COMPLEX
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
+from tvm_iree_ext.frontends.torch_taken import is_taken
 from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
 from tvm_iree_ext.frontends.torch_views import VIEWS, is_foreign, tell_extent
 from tvm_iree_ext.frontends.torch_widths import is_narrow, widened
@@ -41,7 +42,7 @@ def replaced(program: Any) -> Any:
         node
         for graph in graphs
         for node in graph.nodes
-        if node.target in TABLE or is_foreign(node) or is_narrow(node)
+        if (node.target in TABLE and not is_taken(node)) or is_foreign(node) or is_narrow(node)
     ]
     for node in nodes:
         if node.target in BAGS:

@@ -13,6 +13,7 @@ from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
 from tvm_iree_ext.mlir.reading import form
 
 _OF_TRACING = ("kwargs", "dynamic_shapes")  # options that are torch.export's
+_MARK = "_dynamo_dynamic_indices"  # of tensors whose extents are said to be open
 _FLOATS_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
 
 
@@ -30,7 +31,7 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     tracing["strict"] = options.pop("strict_export", True)
     state = (*module.parameters(), *module.buffers())
     examples, tracing["kwargs"] = _distinct((tuple(examples), tracing.get("kwargs")), state)
-    with without_fast_path(), lazy_clones():
+    with without_fast_path(), lazy_clones(), _without_guards():
         traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
         traced = traced.run_decompositions(decompositions)
@@ -48,6 +49,34 @@ def without_fast_path() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def _without_guards() -> Iterator[None]:
+    """Have PyTorch's tracer make no guards where none can fail: where all extents are known.
+
+    It makes them, of each weight and each module, to check what was said of extents.
+    """
+    import torch
+    from torch._dynamo import functional_export as tracer
+
+    name = "_suggest_or_raise_constraint_violation"
+    check = getattr(tracer, name, None)
+    if check is None:
+        yield
+        return
+
+    def checked(module: Any, function: Any, mode: Any, *rest: Any) -> None:
+        environment, (_, *arguments, shapes) = getattr(mode, "shape_env", None), rest
+        is_marked = any(hasattr(one, _MARK) for one in torch.utils._pytree.tree_leaves(arguments))
+        if shapes or is_marked or environment is None or environment.var_to_range:
+            check(module, function, mode, *rest)
+
+    setattr(tracer, name, checked)
+    try:
+        yield
+    finally:
+        setattr(tracer, name, check)
 
 
 def _corrected(program: Any) -> Any:
@@ -72,6 +101,16 @@ def _distinct(examples: Any, state: Sequence[Any]) -> Any:
         return one
 
     return _pytree.tree_map(other, examples)
+
+
+def is_recurrent(program: Any) -> bool:
+    """Whether an exported program holds a recurrent layer as one operator: IREE takes none."""
+    import torch
+
+    graph = getattr(program, "graph", None)
+    aten = torch.ops.aten
+    layers = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
+    return graph is not None and any(node.target in layers for node in graph.nodes)
 
 
 def simpler(program: Any) -> Any:

@@ -10,6 +10,7 @@ from tvm.relax.vm_build import _ffi_api as vm_api
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, ExtError
+from tvm_iree_ext.base.garbage import collector_at_rest
 from tvm_iree_ext.base.versions import check_pair
 from tvm_iree_ext.building.artifact_identity import is_gpu, made_artifact, opens_later
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
@@ -26,6 +27,7 @@ from tvm_iree_ext.runtime.program import BYTECODE, PARAMETERS, Program, load
 from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
 
 
+@collector_at_rest()
 def build_program(
     imported: Imported,
     target: TargetLike = "llvm",

@@ -430,3 +430,12 @@ def test_a_script_without_a_main_guard_reads_and_ends(tmp_path):
     )
     assert done.stdout == "m\n[]\n"
     assert done.stderr == ""
+
+
+def test_a_process_that_starts_early_reads_the_next_text():
+    reader.stop()
+    reader.start_early()
+    reader.start_early()
+    (process,) = reader._idle
+    assert read("module {}").operations == []
+    assert reader._idle == [process]

@@ -134,13 +134,19 @@ class _Process:
             )
         self._line = Line(ours)
         self.owner = os.getpid()
+        self._is_ready = False
+
+    def _wait_until_ready(self) -> None:
         kind, said = self._receive("the parser", _START_S)
+        self._is_ready = True
         if kind != "ready":
             self.stop()
             raise MlirError(f"IREE's bindings do not load: {said}")
 
     def ask(self, question: Any, name: str, limit_s: float) -> tuple[str, Any]:
         """Send a question; the answer."""
+        if not self._is_ready:
+            self._wait_until_ready()
         self._line.within(limit_s)
         with contextlib.suppress(EOFError, Late):  # the process has gone: receiving says how
             self._line.send(question)
@@ -189,6 +195,14 @@ class _Process:
 
 _idle: list[_Process] = []
 _lock = threading.Lock()
+
+
+def start_early() -> None:
+    """Start a process for the next text, where none is idle, and do not wait for it."""
+    with _lock:
+        if not any(process.is_alive() for process in _idle):
+            with contextlib.suppress(MlirError, OSError):  # who reads is told
+                _idle.append(_Process())
 
 
 @contextlib.contextmanager

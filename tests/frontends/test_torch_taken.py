@@ -1,0 +1,85 @@
+"""What IREE takes as it is costs no second tracing, and what it does not take is still replaced."""
+
+import pytest
+
+from tvm_iree_ext.frontends.torch_export import exported
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("iree.turbine")
+F = torch.nn.functional
+functional_export = pytest.importorskip("torch._dynamo.functional_export")
+
+X = torch.randn(2, 4, 8)
+WHOLE = torch.arange(64).reshape(2, 4, 8)
+MASK = torch.ones(4, 4, dtype=torch.bool)
+CASES = [
+    (lambda x: F.scaled_dot_product_attention(x, x, x), X, True),
+    (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), X, True),
+    (lambda x: F.scaled_dot_product_attention(x, x, x, MASK.to(x.device)), X, False),
+    (lambda x: F.scaled_dot_product_attention(x, x, x), X.double(), False),
+    (lambda x: F.gelu(x), X, True),
+    (lambda x: F.gelu(x, approximate="tanh"), X, False),
+    (lambda x: x > 0.5, X, True),
+    (lambda x: x > 1, X, False),
+    (lambda x: x > 1, WHOLE, True),
+    (lambda x: x.double(), X, True),
+    (lambda x: x.to(torch.int64), X, True),
+    (lambda x: x.to(torch.int8), X, False),
+    (lambda x: x.to(torch.int8), WHOLE, True),
+]
+
+
+class Computed(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.fixture
+def tracings(monkeypatch):
+    """The tables of decompositions that graphs are traced anew with."""
+    seen = []
+    run = torch.export.ExportedProgram.run_decompositions
+
+    def noted(self, table=None, *rest):
+        seen.append(table)
+        return run(self, table, *rest)
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", noted)
+    return seen
+
+
+@pytest.mark.parametrize(("function", "x", "is_taken"), CASES)
+def test_only_what_is_not_taken_is_traced_anew(tracings, function, x, is_taken):
+    exported(Computed(function), (x,), {})
+    assert ({} in tracings) is not is_taken
+
+
+def test_no_guards_are_made_where_extents_are_known(monkeypatch):
+    made = []
+    check = functional_export._suggest_or_raise_constraint_violation
+    monkeypatch.setattr(
+        functional_export,
+        "_suggest_or_raise_constraint_violation",
+        lambda *arguments: made.append(arguments) or check(*arguments),
+    )
+    exported(Computed(F.gelu), (X,), {})
+    assert not made
+    exported(Computed(F.gelu), (X,), {"dynamic_shapes": {"x": {0: torch.export.Dim("n")}}})
+    assert made
+
+
+def test_an_extent_that_must_be_a_number_is_refused_when_it_is_declared_open():
+    options = {"dynamic_shapes": {"x": {0: torch.export.Dim("n")}}}
+    with pytest.raises(torch._dynamo.exc.UserError, match="onstraint"):
+        exported(Computed(lambda x: x.reshape(2, 32)), (X,), options)
+
+
+def test_a_tensor_that_is_marked_open_is_checked():
+    x = X.clone()
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(torch._dynamo.exc.UserError, match="onstraint"):
+        exported(Computed(lambda x: x.reshape(2, 32)), (x,), {})

@@ -1,0 +1,57 @@
+"""Nodes of a graph that IREE's front end takes as they are, though not all of their operator.
+
+Where a graph holds no others it need not be traced anew, which is a third of an export's time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+_UNSIGNED = (torch.uint16, torch.uint64)  # converted, they end IREE's compiler
+_WRAPPING = (torch.uint8, torch.int8, torch.int16, torch.uint32)  # too narrow for some floats
+
+
+def is_taken(node: Any) -> bool:
+    """Whether a node of the table of other operators is harmless by its arguments."""
+    test = _TAKEN.get(node.target)
+    return test is not None and test(node)
+
+
+def _argument(node: Any, place: int, name: str) -> Any:
+    return node.args[place] if len(node.args) > place else node.kwargs.get(name)
+
+
+def _operand_type(node: Any) -> torch.dtype:
+    kind: torch.dtype = node.args[0].meta["val"].dtype
+    return kind
+
+
+def _is_unmasked(attention: Any) -> bool:
+    mask = _argument(attention, 3, "attn_mask")
+    return mask is None and _operand_type(attention) is not torch.float64
+
+
+def _is_exact(gelu: Any) -> bool:
+    return _argument(gelu, 1, "approximate") != "tanh"
+
+
+def _is_alike(comparison: Any) -> bool:
+    number = _argument(comparison, 1, "other")
+    return not _operand_type(comparison).is_floating_point or type(number) not in (int, bool)
+
+
+def _is_wide(conversion: Any) -> bool:
+    given, result = _operand_type(conversion), conversion.meta["val"].dtype
+    if given in _UNSIGNED or result in _UNSIGNED:
+        return False
+    return not (given.is_floating_point and result in _WRAPPING)
+
+
+_TAKEN: dict[Any, Callable[[Any], bool]] = {
+    aten.scaled_dot_product_attention.default: _is_unmasked,
+    aten.gelu.default: _is_exact,
+    torch.ops.prims.convert_element_type.default: _is_wide,
+    **{getattr(aten, name).Scalar: _is_alike for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+}
