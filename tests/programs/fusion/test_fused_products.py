@@ -135,6 +135,22 @@ def test_an_operand_that_cannot_be_read_in_place_leaves_the_others(tmp_path):
     assert built.resources["kernels"] == 2
 
 
+def test_a_factor_that_is_broadcast_along_its_alone_stays_so(tmp_path):
+    """The dim is the broadcast factor's and the result's: no other factor would say its extent."""
+    maps = ["(a, b, c, k) -> (a, k)", "(a, b, c, k) -> (b, k, c)", "(a, b, c, k) -> (a, b, c)"]
+    op = ops.contraction((4, 8), (3, 8, 5), indexing_maps=maps)
+    m = Maker(x=((4, 8), "float32"), w=((8, 5), "float32"))
+
+    def make(emit):
+        x, w = m.vars
+        wide = emit(m.nest([w], (3, 8, 5), "float32", lambda r, b, k, c: r[0](k, c)))
+        return [emit(m.op("product", op, [x, wide], (4, 3, 5), "float32"))]
+
+    x, w = normal(4, 8), normal(8, 5)
+    result = np.repeat((x @ w)[:, None], 3, axis=1)
+    check(m, make, [((4, 3, 5), "float32")], [x, w], [result], tmp_path)
+
+
 def test_an_epilogue_behind_a_reshape(tmp_path):
     """(15, 6) as (5, 3, 6), plus a bias, times what has all of these axes."""
     op = ops.matmul((15, 8), (8, 6))

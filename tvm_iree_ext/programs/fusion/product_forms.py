@@ -110,6 +110,8 @@ class ContractionForm(ProductForm):
         made = self._rebuilt(name, axes)
         if made is None:  # dims of extent 1, which two operands of three have
             lost = [axis for axis in self.axes(name) if axis and axis not in axes]
+            if any(self._extent(axis) != 1 for axis in lost):
+                return None  # no other factor goes along such a dim: the operand stays broadcast
             made = self._rebuilt(name, (*lost, *axes))
             places = (*(None for _ in lost), *places)
         return None if made is None else (made, name, places)
