@@ -192,6 +192,87 @@ def test_comparisons_of_floats_know_nan(built):
         np.testing.assert_array_equal(program(x, y, function="ord")[0], ~unordered(x, y))
 
 
+def of_elements(name, lines, takes):
+    """A function that computes ``%r`` of elements ``%x`` and ``%y``, by lines of scalars."""
+    operands = ", ".join(f"%a{i}" for i in range(takes))
+    given = ", ".join(f"%a{i}: tensor<64xf32>" for i in range(takes))
+    types = ", ".join(["tensor<64xf32>"] * takes)
+    maps = ", ".join(["affine_map<(d0) -> (d0)>"] * (takes + 1))
+    elements = ", ".join(f"%{one}: f32" for one in "xyz"[: takes + 1])
+    return (
+        f"func.func @{name}({given}) -> tensor<64xf32> {{\n"
+        "  %e = tensor.empty() : tensor<64xf32>\n"
+        f'  %0 = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}\n'
+        f"      ins({operands} : {types}) outs(%e : tensor<64xf32>) {{\n"
+        f"  ^bb0({elements}):\n{lines}    linalg.yield %r : f32\n"
+        "  } -> tensor<64xf32>\n  return %0 : tensor<64xf32>\n}\n"
+    )
+
+
+@pytest.mark.parametrize("constant", ["0.0", "-0.0", "1.0", "0x7FC00000", "0xFF800000"])
+def test_selects_by_comparisons_with_a_constant(built, constant):
+    """Where it is NaN, unordered ones hold."""
+    predicates = [
+        "ogt",
+        "oge",
+        "olt",
+        "ole",
+        "ugt",
+        "uge",
+        "ult",
+        "ule",
+        "une",
+        "ueq",
+        "uno",
+        "ord",
+    ]
+    text = "".join(
+        of_elements(
+            name,
+            f"    %c = arith.constant {constant} : f32\n"
+            f"    %t = arith.cmpf {name}, %x, %c : f32\n"
+            "    %r = arith.select %t, %x, %y : f32\n",
+            2,
+        )
+        for name in predicates
+    )
+    word = int(constant, 16) if constant.startswith("0x") else None
+    c = np.float32(constant) if word is None else np.uint32(word).view("float32")
+    program = built(text)
+    x, y = floats("f32", 1), np.arange(64, dtype="float32")
+    x[8:16] = c
+    compare = {"gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
+    compare |= {"ne": np.not_equal, "eq": np.equal}
+    isnan = np.isnan(x) | np.isnan(c)
+    for name in predicates:
+        if name in ("uno", "ord"):
+            holds = isnan == (name == "uno")
+        else:
+            holds = np.where(isnan, name[0] == "u", compare[name[1:]](x, c))
+        (result,) = program(x, y, function=name)
+        want = np.where(holds, x, y)
+        np.testing.assert_array_equal(result.view("uint32"), want.view("uint32"), name)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("constant", ["1.0", "0x7FC00000"])
+def test_the_larger_of_a_number_and_a_constant(built, constant):
+    names = ["maximumf", "minimumf", "maxnumf", "minnumf"]
+    text = "".join(
+        of_elements(
+            name,
+            f"    %c = arith.constant {constant} : f32\n    %r = arith.{name} %x, %c : f32\n",
+            1,
+        )
+        for name in names
+    )
+    program, x = built(text), floats("f32", 1)
+    c = np.float32(1.0 if constant == "1.0" else np.nan)
+    for name in names:
+        want = FLOAT_OPS[name](x, c)
+        np.testing.assert_array_equal(program(x, function=name)[0], want, name)
+
+
 FLOAT_OPS = {
     "addf": np.add,
     "subf": np.subtract,

@@ -11,6 +11,7 @@ from tvm.tirx import compilation_pipeline
 from tvm_iree_ext.codegen.cpu import lane_fallbacks
 from tvm_iree_ext.codegen.cpu.argument_guard import guard_calls
 from tvm_iree_ext.codegen.cpu.non_temporal_stores import define_streams
+from tvm_iree_ext.codegen.cpu.ordered_selects import order_selects
 from tvm_iree_ext.codegen.cpu.prefetch_levels import choose_caches
 from tvm_iree_ext.codegen.flattening import flatten_buffers
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage
@@ -97,6 +98,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),
+        order_selects,
         lane_fallbacks.compare_words_for_nan,
         tirx.transform.VectorizeLoop(True),
         lane_fallbacks.broadcast_words,
