@@ -23,6 +23,7 @@ from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     EXACT_DEPTH,
     LONGEST,
     RegisterTile,
+    column_vectors,
     depth_tile,
     register_tile,
     row_cycles,
@@ -112,23 +113,24 @@ class CpuConv2d(CpuRule):
 
     def _configs(self, op: Conv2d, features: CpuFeatures) -> list[ConvConfig]:
         """One for each form there is, the best first."""
-        lanes = features.lanes(item_bytes(product_dtype(op)) * 8)
+        size = item_bytes(product_dtype(op))
         if is_depthwise(op):
-            return [self._depthwise(op, features, lanes)]
+            return [self._depthwise(op, features, features.lanes(size * 8))]
         in_lanes = _filters_in_lanes(op)
         # The transforms of Winograd have channels in the lanes, too.
-        while in_lanes and op.algorithm == "im2col" and lanes // 2 >= op.group_filters:
-            lanes //= 2
+        is_narrow = in_lanes and op.algorithm == "im2col"
+        along = column_vectors(features, size, op.group_filters if is_narrow else None)
+        lanes = along.lanes
         filters = op.group_filters
         if op.algorithm == "winograd":
             filters -= rest_of(filters, op.group_channels, lanes)[0]
         rows, columns = (None, max(filters, 1)) if in_lanes else (filters, None)
-        tile = register_tile(features, lanes, rows, columns)
+        tile = register_tile(features, along, rows, columns)
         found = [self._config(op, features, op.algorithm, tile)]
         if _may_be_direct(op):
             wide, vectors = op.output[2], -(-op.group_filters // lanes)
             assert isinstance(wide, int)
-            of_line = register_tile(features, lanes, wide, op.group_filters)
+            of_line = register_tile(features, along, wide, op.group_filters)
             good = row_cycles(of_line, wide, vectors) <= _WORTH * row_cycles(tile, None, vectors)
             if op.depth <= _SHORT:
                 of_line = replace(of_line, rows=-(-of_line.rows // 2))
@@ -303,7 +305,10 @@ def _tile_of_block(
     lines, across = batch * -(-rows // r), -(-wide // r)
     filters = max(op.group_filters - rest_of(op.group_filters, op.group_channels, lanes)[0], 1)
     alike = across % columns == 0 and lines % (pixels // columns) == 0
-    return (register_tile if alike else whole_tile)(features, lanes, pixels, filters)
+    if not alike:
+        return whole_tile(features, lanes, pixels, filters)
+    along = column_vectors(features, item_bytes(product_dtype(op)), None)
+    return register_tile(features, along, pixels, filters)
 
 
 def _most(op: Conv2d, features: CpuFeatures) -> int:
