@@ -13,7 +13,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_rule import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention.attention_rule import CpuAttention
-from tvm_iree_ext.schedules.cpu.contraction import contraction_constants
+from tvm_iree_ext.schedules.cpu.contraction import contraction_constants, contraction_layouts
 from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import CpuContraction
 from tvm_iree_ext.schedules.cpu.conv_2d import conv_2d_layouts
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_rule import CpuConv2d
@@ -169,6 +169,15 @@ def constant_panels(op: Contraction | Conv2d, factor: str, target: Target) -> in
     if isinstance(op, Conv2d):
         return conv_2d_layouts.constant_panels(op, target)
     return contraction_constants.constant_panels(op, factor, target)
+
+
+def is_better_moved(op: Op, permuted: Op, target: Target) -> bool:
+    """Whether a result is better moved than written in another order, as ``permuted`` does."""
+    if target.kind.name != "llvm":
+        return False  # other threads write what one has in its registers
+    if not isinstance(op, Contraction) or not isinstance(permuted, Contraction):
+        return False
+    return contraction_layouts.is_better_moved(op, permuted)
 
 
 def prefers_channels_last(op: Conv2d, target: Target) -> bool:

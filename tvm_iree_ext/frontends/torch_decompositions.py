@@ -251,6 +251,32 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     return 0.5 * x * (1 + torch.tanh(bent))
 
 
+@_of(aten.batch_norm.default)
+def batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, *rest: Any
+) -> Any:
+    """One multiplication and addition, as PyTorch does it: of constants, all else is constant."""
+    momentum, epsilon, faster = rest
+    if training or mean is None or variance is None:
+        return aten.batch_norm.default(
+            x, weight, bias, mean, variance, training, momentum, epsilon, faster
+        )
+    scale = (variance + epsilon).rsqrt()
+    scale = scale if weight is None else scale * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    shape = (1, -1, *[1] * (x.dim() - 2))
+    return x * scale.reshape(shape) + shift.reshape(shape)
+
+
+@_of(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_forward(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, epsilon: float
+) -> Any:
+    """Likewise; the other results are for the backward pass alone."""
+    result = batch_norm(x, weight, bias, mean, variance, False, momentum, epsilon, False)
+    return result, x.new_zeros(0), x.new_zeros(0)
+
+
 @_of(aten.grid_sampler.default, aten.grid_sampler_2d.default)
 def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
     """IREE's ignores how it is to be padded and rounds halves up."""

@@ -142,7 +142,7 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     mod = relax.transform.DeadCodeElimination(entries)(inline_positions(mod))
     mod = join_meeting_elementwise(mod)
     mod = ChannelsLast(mod, ops, parameters, target).run(entries)
-    around = AroundProducts(mod, ops)
+    around = AroundProducts(mod, ops, target)
     mod = fold_unit_reshapes(around.run())
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     mod = relax_passes.simplify(with_functions(mod, private), entries)

@@ -182,14 +182,7 @@ def _vector_config(
 
 def _promoted(plan: ContractionPlan) -> tuple[str, ...]:
     """The factors that are packed: b, and a but for rows that are runs of memory."""
-    direct = _lies_in_rows(plan)
-    return tuple(name for name in ("lhs", "rhs") if not (direct and name == plan.a))
-
-
-def _lies_in_rows(plan: ContractionPlan) -> bool:
-    """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
-    same = plan.op.types[plan.a].dtype == plan.product_dtype and plan.op.prologue is None
-    return same and plan.lies_along(plan.a, plan.depth)
+    return tuple(name for name in ("lhs", "rhs") if not (plan.lies_in_rows and name == plan.a))
 
 
 def _most_rows(plan: ContractionPlan, features: CpuFeatures) -> int | None:
@@ -199,7 +192,7 @@ def _most_rows(plan: ContractionPlan, features: CpuFeatures) -> int | None:
     has as many lines as there are times 4 KiB: of 1024 x 1024 by 1024 x 16 on Zen 4, tiles of 29
     rows run at 23 GFLOP/s, of 12 at 87, of 8 at 115.
     """
-    if not _lies_in_rows(plan):
+    if not plan.lies_in_rows:
         return None
     axes, shape = plan.op.maps[plan.a].axes, plan.op.types[plan.a].shape
     if (plan.m,) not in axes:

@@ -90,6 +90,12 @@ class ContractionPlan(ContractionDims):
         """Whether flat positions of ``dims`` are next to each other in an operand."""
         return len(dims) == 1 and self.maps[operand].dims[-1:] == tuple(dims)
 
+    @property
+    def lies_in_rows(self) -> bool:
+        """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
+        same = self.op.types[self.a].dtype == self.product_dtype and self.op.prologue is None
+        return same and self.lies_along(self.a, self.depth)
+
     @cached_property
     def runs_along_n(self) -> bool:
         """Whether all that the epilogue takes and gives can be vectors along ``n``."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import ir, relax, tirx
+from tvm.target import Target
 
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Fallback
 from tvm_iree_ext.mlir.importing.places import Place, joined, places_of
@@ -29,6 +30,7 @@ from tvm_iree_ext.programs.fusion.nest_reads import (
     units_moved,
 )
 from tvm_iree_ext.programs.fusion.product_forms import Places, ProductForm, Read, form_of
+from tvm_iree_ext.schedules.dispatch import is_better_moved
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest
 
 
@@ -36,9 +38,9 @@ from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest
 class AroundProducts(relax.PyExprMutator):
     """Rewrites the contractions and convolutions of a module."""
 
-    def __init__(self, mod: ir.IRModule, known: dict[str, Op]) -> None:
+    def __init__(self, mod: ir.IRModule, known: dict[str, Op], target: Target) -> None:
         super().__init__(mod)
-        self._mod, self._known = mod, known
+        self._mod, self._known, self._target = mod, known, target
         self._function_of = OpFunctions(known, self.builder_.add_func)
         self._uses: Counter[ir.Var] = Counter()
         self._bound: dict[ir.Var, Any] = {}
@@ -163,7 +165,10 @@ class AroundProducts(relax.PyExprMutator):
                     raise _Apart("its sums are used elsewhere, too")
                 sums = _SumsAsRead(function.params[place], _order(nest, function.params[place]))
                 if sums.is_permuted:
+                    before = form.op
                     form, result = _permuted(form, result, sums)
+                    if is_better_moved(before, form.op, self._target):
+                        raise _Apart("its result is faster moved than written in another order")
                 groups = regrouping(list(result.shape.values), list(end.shape.values))
                 if groups is None:
                     raise _Apart("a reshape between joins and splits axes")
