@@ -291,3 +291,32 @@ def test_floats_wrap_in_narrow_integers_and_what_is_not_zero_is_counted():
 
     numbers = torch.tensor([[0, 1, 255], [0, 0, 7]], dtype=torch.uint8)
     agrees(narrowed, torch.tensor([0.001, 1.0, -2.0, 3.3]), numbers, tolerance=0)
+
+
+def test_integers_are_negated_as_such():
+    def negated(x):
+        kinds = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+        return *(-x.to(kind) for kind in kinds), -x.double()
+
+    numbers = [0, 1, 114, 128, 182, 255, -(2**15), 2**24 + 1, 2**31, -(2**31), -(2**63), 2**53 + 1]
+    agrees(negated, torch.tensor(numbers), tolerance=0)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("is_affine", [True, False])
+def test_batch_norm_is_one_multiplication_and_addition(kind, is_affine):
+    norm = torch.nn.BatchNorm2d(5, affine=is_affine).to(kind).eval()
+    for values in (*norm.parameters(), norm.running_mean):
+        values.data = torch.randn_like(values)
+    norm.running_var.data = torch.rand_like(norm.running_var) + 0.1
+    x = torch.randn(2, 5, 7, 6).to(kind)
+    program = ext.from_torch(norm, x)
+    torch.testing.assert_close(program(x), norm(x))
+
+
+def test_batch_norm_in_training_takes_the_batch():
+    def normed(x, mean, variance):
+        return torch.nn.functional.batch_norm(x, mean, variance, training=True)
+
+    torch.manual_seed(0)
+    agrees(normed, torch.randn(4, 3, 5), torch.zeros(3), torch.ones(3))

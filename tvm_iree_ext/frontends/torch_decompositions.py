@@ -118,6 +118,13 @@ def minimum(a: Any, b: Any) -> Any:
     return torch.where((a < b) | a.isnan(), a, b)
 
 
+@_of(aten.neg.default)
+def negated(x: Any) -> Any:
+    """IREE's of an integer passes through floats, and is bounded."""
+    is_number = x.is_floating_point() or x.is_complex()
+    return torch.neg(x) if is_number else torch.zeros_like(x) - x
+
+
 def _place_of(operator: Any) -> Callable[..., Any]:
     def place(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         """IREE's passes over NaN, the first of which PyTorch takes for the extreme."""

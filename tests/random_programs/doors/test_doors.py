@@ -6,8 +6,9 @@ import pytest
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.processes import workers
 from tvm_iree_ext.random_programs import TYPES
-from tvm_iree_ext.random_programs.doors.doors import check_door
+from tvm_iree_ext.random_programs.doors.doors import NEEDS, check_door, find_door
 from tvm_iree_ext.random_programs.trials import trial
+from tvm_iree_ext.random_programs.trials.reproduction import script
 from tvm_iree_ext.random_programs.trials.task import ProgramTask, Recipe, Setting
 
 LINALG = [((1, 3)[number % 2], dtype) for number, dtype in enumerate(TYPES)]
@@ -51,6 +52,17 @@ def test_torch(seed, dtype):
 @pytest.mark.parametrize(("seed", "dtype"), RELAX)
 def test_relax(seed, dtype):
     assert_right("relax", seed, dtype)
+
+
+@pytest.mark.parametrize("door", NEEDS)
+def test_what_is_printed_of_a_program_runs(door):
+    try:
+        check_door(door)
+    except ExtError as error:
+        pytest.skip(str(error))
+    web = trial.web_of(ProgramTask(Recipe(0, "int32", 5), Setting(door)))
+    text = script(web, find_door(door), "llvm", simulate=False)
+    exec(compile(text, "script", "exec"), {})
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])

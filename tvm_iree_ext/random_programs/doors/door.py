@@ -28,9 +28,9 @@ class Door:
     """A language.
 
     ``ops`` and ``takes`` say which operations it has; ``text`` writes a web, of MLIR or of Python,
-    and ``read`` imports what was written, as ``call`` does in a file of Python, after the lines of
-    ``written``.  ``beside`` gives the results of the framework's own execution, where it has one.
-    A program has ``least`` to ``most`` operations.
+    and ``read`` imports what was written, as ``call`` does in a file of Python, after the line
+    ``imports``, where it needs one, and those of ``written``.  ``beside`` gives the results of the
+    framework's own execution, where it has one.  A program has ``least`` to ``most`` operations.
     """
 
     name: str
@@ -43,3 +43,4 @@ class Door:
     beside: Beside | None = None
     least: int = 5
     most: int = 30
+    imports: str = ""

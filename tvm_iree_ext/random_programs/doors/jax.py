@@ -225,7 +225,8 @@ JAX = Door(
     _takes,
     _text,
     _read,
-    "ext.frontends.jax_and_torch.import_jax(program, *arrays)",
+    "jax_and_torch.import_jax(program, *arrays)",
     as_it_is,
     _beside,
+    imports="from tvm_iree_ext.frontends import jax_and_torch",
 )

@@ -485,5 +485,6 @@ STABLEHLO = Door(
     _takes,
     _text,
     _read,
-    'ext.frontends.jax_and_torch.import_lowered(TEXT, "stablehlo")',
+    'jax_and_torch.import_lowered(TEXT, "stablehlo")',
+    imports="from tvm_iree_ext.frontends import jax_and_torch",
 )

@@ -185,9 +185,10 @@ TORCH = Door(
     _takes,
     _text,
     _read,
-    "ext.frontends.jax_and_torch.import_torch(program, *map(tensor, arrays))",
+    "jax_and_torch.import_torch(program, *map(tensor, arrays))",
     as_it_is,
     _beside,
     least=3,
     most=10,
+    imports="from tvm_iree_ext.frontends import jax_and_torch",
 )

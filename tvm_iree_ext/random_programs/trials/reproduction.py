@@ -15,6 +15,8 @@ def script(web: Web, door: Door, target: str, *, simulate: bool) -> str:
         lines.insert(1, "from ml_dtypes import bfloat16")
     if any(one.type.size > _MOST for one in web.inputs):
         lines.append("from tvm_iree_ext.random_programs.drawing.web import Input, Type")
+    if door.imports:
+        lines.append(door.imports)
     if simulate:
         lines.append("from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program")
     lines += ["", door.written(door.text(web)), f"arrays = [\n    {arrays},\n]"]
