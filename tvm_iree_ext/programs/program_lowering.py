@@ -22,6 +22,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     with_functions,
 )
 from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
+from tvm_iree_ext.programs.folded_constants import SMALL_BYTES, fold_constants
 from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.fusion.meeting_elementwise import join_meeting_elementwise
@@ -140,18 +141,22 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     mod = WholeTransforms(mod, ops, parameters).run()
     mod = relax.transform.DeadCodeElimination(entries)(mod)
     mod = relax.transform.DeadCodeElimination(entries)(inline_positions(mod))
+    mod = fold_constants(mod, parameters, most_bytes=SMALL_BYTES)
     mod = join_meeting_elementwise(mod)
     mod = ChannelsLast(mod, ops, parameters, target).run(entries)
     around = AroundProducts(mod, ops, target)
     mod = fold_unit_reshapes(around.run())
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     mod = relax_passes.simplify(with_functions(mod, private), entries)
+    mod = fold_constants(mod, parameters)
     mod = PackWeights(mod, ops, parameters, target).run()
     places = KernelPlaces()
     mod = fuse_into_reductions(repeat_cheap_elementwise(mod))
     mod = relax_passes.fuse(mod, entries, places.note)
     places.note(mod)  # before loops are compiled, which hides what they call
-    return FusedProgram(extents_first(mod), ops, parameters, places, tuple(around.fallbacks))
+    used = {one.name for function in relax_functions(mod).values() for one in function.params}
+    kept = {name: array for name, array in parameters.items() if name in used}
+    return FusedProgram(extents_first(mod), ops, kept, places, tuple(around.fallbacks))
 
 
 @dataclass(frozen=True)

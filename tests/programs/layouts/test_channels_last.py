@@ -175,7 +175,7 @@ def test_filters_lie_in_panels_of_the_moved_ones(tmp_path):
     chain = Chain(3, dynamic=False, shape=SHAPE, results=[-1])
     built = chain.check(chain.program([CONVOLUTION, step("depthwise")]), tmp_path / "p")
     shapes = constants_of(built)
-    assert sorted(shapes) == ["weight0", "weight1.2310.panels", "weight2.2310"]
+    assert sorted(shapes) == ["weight0.folded", "weight1.2310.panels", "weight2.2310"]
     assert shapes["weight2.2310"] == (3, 3, 1, 16)
 
 
