@@ -400,3 +400,26 @@ def test_a_transformer_layer_without_gradients():
         want = layer(x).numpy()
     assert torch.backends.mha.get_fastpath_enabled()
     np.testing.assert_allclose(program(x), want, rtol=1e-4, atol=1e-5)
+
+
+def test_donated_arguments_of_jax_are_updated(tmp_path):
+    jax = needs("jax", "jax")
+
+    def step(x, cache, place):
+        cache = jax.lax.dynamic_update_slice(cache, x[None] * 2, (place, 0))
+        return cache.sum(0), cache, cache.at[0].add(1)[:2]
+
+    rng = np.random.default_rng(0)
+    x, cache = rng.random(5, "float32"), rng.random((7, 5), "float32")
+    program = ext.from_jax(step, x, cache, np.int32(3), donate_argnums=(1,), folder=tmp_path / "p")
+    jitted = ext.from_jax(jax.jit(step, donate_argnums=1), x, cache, np.int32(3))
+    lowered = ext.from_jax(jax.jit(step, donate_argnums=1).lower(x, cache, np.int32(3)))
+    for own in (program, jitted, lowered):
+        for place in (0, 6, 30, -2):
+            given = cache.copy()
+            got = own(x, given, np.array(place, "int32"))
+            assert got[1] is given
+            for one, other in zip(got, step(x, cache, place), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-5)
+    with pytest.raises(MlirError, match=r"donate_argnums is an option of jax\.jit; give it there"):
+        ext.from_jax(jax.jit(step), x, cache, np.int32(3), donate_argnums=1)

@@ -6,7 +6,7 @@ asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pyto
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +44,7 @@ def from_jax(
     *examples: Any,
     target: TargetLike = "llvm",
     folder: Path | str | None = None,
+    donate_argnums: int | Sequence[int] = (),
     **named: Any,
 ) -> Program:
     """Build a program of a JAX function.
@@ -59,17 +60,22 @@ def from_jax(
             lowered already.
         target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
         folder: where to write the artifact; by default the cache keeps it.
+        donate_argnums: as of ``jax.jit``: arguments in whose memory a call writes results of
+            their types, on a CPU.
         named: keyword arguments to trace with.
 
     Raises:
         MlirError: where JAX or IREE is not installed, or the program holds what is not supported.
         ExtError: as :func:`tvm_iree_ext.programs.program_build.build_program`.
     """
-    return build_program(import_jax(function, *examples, **named), target, folder=folder)
+    imported = import_jax(function, *examples, donate_argnums=donate_argnums, **named)
+    return build_program(imported, target, folder=folder)
 
 
 @collector_at_rest()
-def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
+def import_jax(
+    function: Any, *examples: Any, donate_argnums: int | Sequence[int] = (), **named: Any
+) -> Imported:
     """The same, imported and not built."""
     reader.start_early()
     lowered = function
@@ -78,9 +84,14 @@ def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
             import jax
         except ImportError as error:
             raise _absent("JAX", "jax", error) from None
-        jitted = function if hasattr(function, "lower") else jax.jit(function)
+        if not hasattr(function, "lower"):
+            jitted = jax.jit(function, donate_argnums=donate_argnums)
+        elif donate_argnums == ():
+            jitted = function
+        else:
+            raise MlirError("donate_argnums is an option of jax.jit; give it there")
         lowered = jitted.lower(*examples, **named)
-    elif examples or named:
+    elif examples or named or donate_argnums != ():
         raise MlirError("what is lowered already takes no arguments to trace with")
     text = lowered.as_text("stablehlo", debug_info=True)
     _refuse_unsigned_products(text)

@@ -137,11 +137,13 @@ def _function(
     with builder.function(function.name):
         with builder.dataflow():
             results: list[Tensor] = []
+            homes: dict[int, str] = {}
             checks: list[Check] = []
             try:
                 for argument in arguments:
                     argument.define(scope)
                 results = asserted(scope, _results(scope, op, boundary))
+                homes = _homes(scope, op, arguments, results)
                 for expected in function.checks:
                     checks.append(expected.check(len(results)))
                     results += expected.tensors
@@ -158,7 +160,41 @@ def _function(
     program.inputs[name] = len(parameters)
     program.settled[name] = function.settled
     program.helpers |= function.helpers
-    return EntryPoint(name, _signature(function, arguments, results), tuple(checks))
+    return EntryPoint(name, _signature(function, arguments, results, homes), tuple(checks))
+
+
+_IN_PLACE = ("iree.abi.output", "tf.aliasing_output")  # of an argument: the number of a result
+
+
+def _homes(
+    scope: Scope,
+    op: form.ParsedOperation,
+    arguments: list[FunctionArgument],
+    results: list[Tensor],
+) -> dict[int, str]:
+    """The arguments in whose place results are, by the results' numbers."""
+    attributes = op.attributes.get("arg_attrs") or ()
+    found: dict[int, str] = {}
+    for value, own in zip(op.block().arguments, attributes, strict=False):
+        numbers = [int(own[name]) for name in _IN_PLACE if isinstance(own, dict) and name in own]
+        home = next((one for one in arguments if one.value is value), None)
+        for number in numbers:
+            if home is None or home.element is None or number in found:
+                raise Unsupported(f"result {number} in place of an argument")
+            if not 0 <= number < len(results) or not _is_alike(scope, home, results[number]):
+                raise Unsupported(f"result {number} in place of {home.name}, of another type")
+            if not home.element.is_complex:  # which is passed as two others
+                found[number] = home.name
+    return found
+
+
+def _is_alike(scope: Scope, argument: FunctionArgument, result: Tensor) -> bool:
+    shapes = argument.shape, result.shape
+    return (
+        argument.element == result.element
+        and len(shapes[0]) == len(shapes[1])
+        and all(scope.same(a, b) for a, b in zip(*shapes, strict=True))
+    )
 
 
 def _results(scope: Scope, op: form.ParsedOperation, boundary: Boundary | None) -> list[Tensor]:
@@ -250,7 +286,10 @@ def _perform(scope: Scope, op: form.ParsedOperation) -> Any:
 
 
 def _signature(
-    function: FunctionImport, arguments: list[FunctionArgument], results: list[Tensor]
+    function: FunctionImport,
+    arguments: list[FunctionArgument],
+    results: list[Tensor],
+    homes: Mapping[int, str],
 ) -> Signature:
     names: dict[str, str] = {}  # of extents that no argument tells
 
@@ -275,6 +314,7 @@ def _signature(
             shape(tensor),
             _dtype(tensor.element),
             "result",
+            in_place_of=homes.get(number, ""),
         )
         for number, tensor in enumerate(results)
     ]

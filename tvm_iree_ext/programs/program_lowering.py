@@ -11,12 +11,15 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
+from tvm_iree_ext.base.dtypes import COMPLEX_PARTS
+from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.building.artifact_identity import is_gpu
 from tvm_iree_ext.mlir.importing.imported import Fallback, Imported
 from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.base import relax_passes
 from tvm_iree_ext.programs.base.relax_passes import (
+    IN_PLACE,
     prim_functions,
     relax_functions,
     with_functions,
@@ -35,6 +38,7 @@ from tvm_iree_ext.programs.layouts.channels_last import ChannelsLast
 from tvm_iree_ext.programs.layouts.packed_weights import PackWeights
 from tvm_iree_ext.programs.program_extents import extents_first
 from tvm_iree_ext.programs.repeated_elementwise import repeat_cheap_elementwise
+from tvm_iree_ext.programs.updates.updates_in_place import UpdatesInPlace
 from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramKernel
 from tvm_iree_ext.runtime.program import ALIGNMENT
@@ -186,6 +190,8 @@ def scheduled_program(
         fused = fused.with_compiled_loops()
     builder = relax.BlockBuilder(fused.module)
     own_results = relax_passes.OwnResults(builder)
+    in_place = UpdatesInPlace(builder, fused.ops)
+    entries = {entry.name: entry.signature for entry in imported.functions}
     lifted: dict[str, list[str]] = {}
     for var, function in relax_functions(fused.module).items():
         given = int(function.attrs["num_input"])
@@ -194,8 +200,12 @@ def scheduled_program(
             constants.add(name, fused.parameters[name])
         function, added = relax_passes.lift_constants(function, constants.name)
         lifted[var.name_hint] = [*named, *added]
-        builder.update_func(var, own_results(function))
+        homes = _homes(entries.get(var.name_hint), function) if not is_gpu(target) else {}
+        builder.update_func(var, in_place(own_results(function, homes), homes))
     mod = builder.get()
+    if any(one.in_place_of for entry in entries.values() for one in entry.results):
+        # What is called by no one any more.
+        mod = relax.transform.DeadCodeElimination([*entries, *imported.helpers])(mod)
     kernels = replace(fused, module=mod).kernels()
     scheduled, origins = {}, {}
     for var, function in prim_functions(mod).items():
@@ -207,12 +217,49 @@ def scheduled_program(
         else:
             module, origins[name] = lowered(fused.ops[key], target, database=database)
             scheduled[var] = module[fused.ops[key].entry].with_attr("global_symbol", name)
+        if IN_PLACE in (function.attrs or {}):
+            scheduled[var] = scheduled[var].with_attr(IN_PLACE, function.attrs[IN_PLACE])
     mod = with_functions(mod, scheduled)
     functions = tuple(
-        Function(entry.name, entry.signature, tuple(lifted[entry.name]))
+        Function(
+            entry.name,
+            _apart(entry.signature) if is_gpu(target) else entry.signature,
+            tuple(lifted[entry.name]),
+        )
         for entry in imported.functions
     )
     return ScheduledProgram(mod, functions, kernels, origins)
+
+
+def _homes(signature: Signature | None, function: relax.Function) -> dict[int, ir.Var]:
+    """The parameters in whose place results are, by the results' places in the function."""
+    if signature is None:
+        return {}
+    parameters: dict[tuple[str, int], ir.Var] = {}
+    rest = iter(function.params)
+    for one in signature.arguments:
+        for part in range(_parts(one)):
+            parameters[one.name, part] = next(rest)
+    homes: dict[int, ir.Var] = {}
+    place = 0
+    for one in signature.results:
+        for part in range(_parts(one)):
+            if one.in_place_of:
+                homes[place] = parameters[one.in_place_of, part]
+            place += 1
+    return homes
+
+
+def _parts(operand: Operand) -> int:
+    """How many tensors stand for an operand."""
+    if operand.role == "unused":
+        return 0
+    return 2 if operand.dtype in COMPLEX_PARTS else 1
+
+
+def _apart(signature: Signature) -> Signature:
+    """The signature with no result in place of an argument: a GPU's kernels write none."""
+    return Signature(tuple(replace(one, in_place_of="") for one in signature.operands))
 
 
 def _private(function: tirx.PrimFunc) -> tirx.PrimFunc:

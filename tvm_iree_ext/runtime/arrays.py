@@ -300,13 +300,14 @@ def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[
     """New tensors as arrays of the kind of ``like``, in the same memory; see :func:`allocator`."""
     torch = torch_module()
     if like is None or isinstance(like, np.ndarray | np.generic):
-        return [_as_numpy(tensor, port) for tensor, port in zip(tensors, ports, strict=True)]
+        return [as_numpy(tensor, port) for tensor, port in zip(tensors, ports, strict=True)]
     if torch is not None and isinstance(like, torch.Tensor):
         return [torch.from_dlpack(tensor) for tensor in tensors]
     return list(tensors)
 
 
-def _as_numpy(tensor: Any, port: Port) -> np.ndarray:
+def as_numpy(tensor: Any, port: Port) -> np.ndarray:
+    """A tensor as an array over the same memory."""
     if port.numpy.kind in "iuf":
         array = np.from_dlpack(tensor)
         if array.flags.writeable:  # not so in all versions of NumPy

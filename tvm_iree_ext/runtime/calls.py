@@ -27,9 +27,9 @@ class Caller:
         self.signature = signature
         self.arguments = signature.arguments
         self._results = signature.results
-        self._ports = tuple(Port(name, operand, gpu) for operand in self.arguments)
+        self.ports = tuple(Port(name, operand, gpu) for operand in self.arguments)
         self.result_ports = tuple(Port(name, operand, gpu) for operand in self._results)
-        places = [place for place, port in enumerate(self._ports) if not port.is_scalar]
+        places = [place for place, port in enumerate(self.ports) if not port.is_scalar]
         self._first_array = places[0] if places else None
         # The input in whose place each result may be; a GPU's kernels are handed no such pair.
         self._homes = [None if gpu else one.in_place_of for one in self._results]
@@ -44,7 +44,7 @@ class Caller:
         operands = self.signature.operands
         return (
             bool(self.arguments)
-            and all(port.is_exported for port in (*self._ports, *self.result_ports))
+            and all(port.is_exported for port in (*self.ports, *self.result_ports))
             and not any(operand.least or 0 in operand.shape for operand in operands)
         )
 
@@ -63,7 +63,7 @@ class Caller:
         """
         shapes: list[Shape | None] = []
         passed: list[Any] = []
-        for value, port in zip(arguments, self._ports, strict=True):
+        for value, port in zip(arguments, self.ports, strict=True):
             kind = type(value)
             # carray: contiguous, aligned and writable.
             if kind is np.ndarray and value.dtype == port.plain_array and value.flags.carray:
@@ -112,7 +112,7 @@ class Caller:
                 for port, value, shape in zip(ports, values, shapes, strict=True)
             ]
 
-        return taken(self._ports, passed, shapes), taken(self.result_ports, tensors, result_shapes)
+        return taken(self.ports, passed, shapes), taken(self.result_ports, tensors, result_shapes)
 
     def result_shapes(self, shapes: Sequence[Shape | None]) -> Sequence[Shape] | None:
         """The results' shapes; None where the program must have run to know them.
@@ -200,7 +200,7 @@ class Caller:
             )
         spans = [
             (port.operand, *arrays.span(value, port.item))
-            for port, value in zip(self._ports, passed, strict=True)
+            for port, value in zip(self.ports, passed, strict=True)
             if not port.is_scalar
         ]
         tensors = []

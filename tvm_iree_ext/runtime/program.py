@@ -29,6 +29,7 @@ from tvm_iree_ext.runtime.kernel import Kernel, LoadedArtifact
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.runtime.program_control import functions_of
 from tvm_iree_ext.runtime.program_profile import Profile, profile
+from tvm_iree_ext.runtime.updated_arguments import UpdatedArguments
 
 BYTECODE = "program.vm"
 PARAMETERS = "parameters.bin"
@@ -54,6 +55,7 @@ class ProgramFunction:
         self._gpu = DLPACK_DEVICES.get(str(program.target.get("kind")))
         self._caller = Caller(function.name, parts, self._gpu)
         self._arguments = function.signature.arguments
+        self._updates = UpdatedArguments(function.name, function.signature, self._caller)
         operands = function.signature.operands
         self._is_complex = any(operand.dtype in COMPLEX_PARTS for operand in operands)
         self._is_split = self._is_complex or any(o.role == "unused" for o in operands)
@@ -83,9 +85,14 @@ class ProgramFunction:
         if self._is_complex and out is not None:
             raise CallError(f"{self.name}: out is not taken where operands are complex")
         like = None if self._first_array is None else arguments[self._first_array]
+        if self._updates:
+            self._updates.check(arguments, out)
+        given = arguments
         if self._is_split:
             arguments = self._split(arguments)
         shapes, passed = self._caller.inputs(arguments)
+        if self._updates:
+            passed = self._updates.taken(given, passed)
         if self._gpu is not None:
             results = self._launched(like, shapes, passed, out)
             return results[0] if len(results) == 1 else tuple(results)
@@ -114,6 +121,8 @@ class ProgramFunction:
             results = arrays.converted(tensors, ports, like)
             if self._is_complex:
                 results = self._joined(results)
+            if self._updates:
+                results = self._updates.returned(given, results, tensors)
         return results[0] if len(results) == 1 else tuple(results)
 
     def profile(self, *arguments: Any, runs: int = 10, **named: Any) -> Profile:

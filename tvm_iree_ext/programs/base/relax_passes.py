@@ -1,6 +1,6 @@
 """Relax passes of programs: constants become parameters, results get memory of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,10 @@ from tvm_iree_ext.programs.base.move_functions import move_function
 
 VIEWS = ("relax.reshape", "relax.memory.view")
 """Calls that hand on the memory of their first argument."""
+
+
+IN_PLACE = "tvm_iree_ext.in_place"
+"""On a PrimFunc: the number of the operand in whose place its result is, which has its address."""
 
 
 def relax_functions(mod: ir.IRModule) -> dict[ir.GlobalVar, relax.Function]:
@@ -96,12 +100,51 @@ def fuse(mod: ir.IRModule, entries: list[str], note: Callable[[ir.IRModule], Non
     return ir.transform.Sequential(passes)(mod)
 
 
+@ir.transform.module_pass(opt_level=0)
+def results_in_place(mod: ir.IRModule, _: Any) -> ir.IRModule:
+    """Have calls of functions that update an operand write there, and allocate nothing."""
+    places = {
+        var.name_hint: int(function.attrs[IN_PLACE])
+        for var, function in mod.functions.items()
+        if isinstance(function, tirx.PrimFunc) and IN_PLACE in (function.attrs or {})
+    }
+    if not places:
+        return mod
+    changed = {var: _in_place(function, places) for var, function in relax_functions(mod).items()}
+    return with_functions(mod, changed)
+
+
+def _in_place(function: relax.Function, places: Mapping[str, int]) -> relax.Function:
+    homes: dict[ir.Var, Any] = {}
+
+    def note(call: ir.Call) -> None:
+        if isinstance(call.op, ir.GlobalVar) and call.op.name_hint in places:
+            homes[call.args[-1]] = call.args[places[call.op.name_hint]]
+
+    tvm_ffi.structural_walk(function.body, (ir.Call, note))
+    blocks = []
+    for block in function.body.blocks:
+        bindings = [
+            relax.VarBinding(one.var, homes[one.var]) if one.var in homes else one
+            for one in block.bindings
+        ]
+        blocks.append(type(block)(bindings))
+    return relax.Function(
+        function.params,
+        relax.SeqExpr(blocks, function.body.body),
+        function.ret_ty,
+        is_pure=function.is_pure,
+        attrs=function.attrs,
+    )
+
+
 def plan(mod: ir.IRModule) -> ir.IRModule:
     """To calls one after another, with memory that they share where they can."""
     passes = [
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
         transform.CallTIRRewrite(),
+        results_in_place,
         transform.StaticPlanBlockMemory(),
     ]
     return ir.transform.Sequential(passes)(mod)
@@ -194,23 +237,28 @@ class OwnResults:
     """Gives every tensor that a function returns memory of its own, by copies where needed.
 
     A function may return what it was given, a constant, or one tensor twice, as it is or reshaped.
+    A result that is in place of an argument may be that one.
     """
 
     def __init__(self, builder: relax.BlockBuilder) -> None:
         self._builder = builder
         self._by_kind: dict[tuple[int, str], ir.GlobalVar] = {}
 
-    def __call__(self, function: relax.Function) -> relax.Function:
-        """The function, with the copies that it needs."""
+    def __call__(
+        self, function: relax.Function, homes: Mapping[int, ir.Var] | None = None
+    ) -> relax.Function:
+        """The function, with the copies that it needs; ``homes`` are arguments, by results."""
         body = function.body
         bound = {b.var: b.value for block in body.blocks for b in block.bindings}
         returned = resolved(body.body, bound)
         fields = list(returned.fields) if isinstance(returned, relax.Tuple) else [body.body]
         taken = {*function.params}
         bindings, results = [], []
-        for field in fields:
+        for place, field in enumerate(fields):
             made = source(field, bound)
-            if made in taken:
+            if homes and place in homes and made.same_as(homes[place]):
+                results.append(field)
+            elif made in taken:
                 copy = relax.Var("copy", field.ty)
                 var = self._copy(field.ty)
                 bindings.append(relax.VarBinding(copy, relax.call_tir(var, [field], field.ty)))

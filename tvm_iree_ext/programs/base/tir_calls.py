@@ -40,6 +40,9 @@ class Callees:
 
     def op_of(self, value: Any) -> Op | None:
         """The op that a value is a call of; None for loops and other values."""
-        function = self.function_of(value)
+        return self.op_of_function(self.function_of(value))
+
+    def op_of_function(self, function: tirx.PrimFunc | None) -> Op | None:
+        """The op that a function is the canonical form of; None for loops."""
         key = (function.attrs or {}).get(OP_ATTRIBUTE) if function is not None else None
         return self._known.get(str(key)) if key is not None else None

@@ -1,0 +1,1 @@
+"""Arguments that a program updates in place."""
