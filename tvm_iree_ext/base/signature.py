@@ -262,7 +262,7 @@ class Signature:
             ValueError: for what that does not write, saying which operand and what came.
         """
         signature = Signature(tuple(_operand(place, o) for place, o in enumerate(data)))
-        if not signature.results:
+        if not signature.results and not may_be_void:
             raise ValueError("no operand is a result")
         homes = {(o.name, o.shape, o.dtype) for o in signature.operands if o.role == "input"}
         for operand in signature.operands:

@@ -48,18 +48,22 @@ def lazy_clones() -> Iterator[None]:
 def beside(program: Any) -> Iterator[dict[str, np.ndarray]]:
     """Have ``iree.turbine`` write an exported program without its weights: their arrays, by name.
 
-    They are the memory of the weights themselves.  Small ones stay in the program.
+    They are the memory of the weights themselves.  Small ones stay in the program, but for buffers
+    that it updates.
     """
     from iree.turbine.aot.tensor_traits import ExternalTensorTrait
 
     tensors = {**getattr(program, "state_dict", {}), **getattr(program, "constants", {})}
+    signature = getattr(program, "graph_signature", None)
+    updated = {*getattr(signature, "buffers_to_mutate", {}).values()}
     arrays: dict[str, np.ndarray] = {}
     marked = []
     try:
         for name, tensor in tensors.items():
-            array = _array(tensor)
+            array = _array(tensor, 0 if name in updated else _LEAST_BYTES)
             if array is not None and ExternalTensorTrait.get(tensor) is None:
-                called = f"{len(arrays)}_{re.sub(r'[^A-Za-z0-9_.]', '_', name)[:_MOST_NAME]}"
+                called = re.sub(r"[^A-Za-z0-9_.]", "_", name)[:_MOST_NAME]
+                called = called if called not in arrays else f"{called}_{len(arrays)}"
                 arrays[called] = array
                 ExternalTensorTrait("", called).set(tensor)
                 marked.append(tensor)
@@ -69,13 +73,13 @@ def beside(program: Any) -> Iterator[dict[str, np.ndarray]]:
             del tensor._turbine_external_tensor_trait
 
 
-def _array(tensor: Any) -> np.ndarray | None:
+def _array(tensor: Any, least_bytes: int) -> np.ndarray | None:
     """The memory of a weight as an array; None for a small one, and for what is no such."""
     import torch
 
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
         return None
-    if tensor.device.type != "cpu" or tensor.nbytes < _LEAST_BYTES:
+    if tensor.device.type != "cpu" or tensor.nbytes < least_bytes:
         return None
     name = str(tensor.dtype).removeprefix("torch.")
     if not is_dtype(name) and not tensor.is_complex():

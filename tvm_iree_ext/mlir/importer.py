@@ -31,6 +31,7 @@ from tvm_iree_ext.mlir.dialects.unused_results import drop_unused_results
 from tvm_iree_ext.mlir.importing.boundary import Boundary, seen
 from tvm_iree_ext.mlir.importing.import_state import FunctionImport, ProgramImport
 from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
+from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.scope import Dependent, Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS
@@ -69,7 +70,9 @@ def import_module(
             drop_unused_results(op)
         elif op.name == "util.global":
             program.globals[name] = op
-        elif op.name not in ("util.initializer", "func.func"):
+        elif op.name == "util.initializer":
+            program.initializers.append(op)
+        else:
             program.report(op, "is not supported at the top of a module")
     points: list[EntryPoint] = []
     common = list(program.problems)
@@ -99,6 +102,7 @@ def import_module(
         program.parameters,
         tuple(sorted(program.helpers)),
         tuple(program.fallbacks),
+        {state.name: state.initial for state in program.states.values()},
     )
 
 
@@ -139,6 +143,7 @@ def _function(
             results: list[Tensor] = []
             homes: dict[int, str] = {}
             checks: list[Check] = []
+            stored: list[Tensor] = []
             try:
                 for argument in arguments:
                     argument.define(scope)
@@ -147,12 +152,16 @@ def _function(
                 for expected in function.checks:
                     checks.append(expected.check(len(results)))
                     results += expected.tensors
+                stored = [in_memory(scope, value) for value in function.held.values()]
             except Dependent:
                 pass
             except Unsupported as reason:
                 program.report(op, str(reason))
-            parts = [builder.emit_output(part) for tensor in results for part in tensor.parts]
+            parts = [
+                builder.emit_output(part) for tensor in (*results, *stored) for part in tensor.parts
+            ]
         output = parts[0] if len(parts) == 1 else relax.Tuple(parts)
+        parameters += (function.states or {}).values()
         builder.emit_func_output(output, params=[*parameters, *function.parameters.values()])
     if len(program.problems) > before:
         program.dropped.add(name)
@@ -160,7 +169,12 @@ def _function(
     program.inputs[name] = len(parameters)
     program.settled[name] = function.settled
     program.helpers |= function.helpers
-    return EntryPoint(name, _signature(function, arguments, results, homes), tuple(checks))
+    states, stores = (
+        tuple(program.states[one].name for one in names)
+        for names in (function.states or {}, function.held)
+    )
+    signature = _signature(function, arguments, results, homes)
+    return EntryPoint(name, signature, tuple(checks), states, stores)
 
 
 _IN_PLACE = ("iree.abi.output", "tf.aliasing_output")  # of an argument: the number of a result

@@ -76,13 +76,16 @@ def build_program(
 def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dict[str, Any]:
     """What says whether two builds are the same."""
     digest = hashlib.sha256(ir.save_json(imported.module).encode())
-    for name, value in sorted(imported.parameters.items()):
+    held = {f"state {name}": value for name, value in imported.states.items()}
+    for name, value in sorted({**imported.parameters, **held}.items()):
         digest.update(f"{name} {value.dtype} {value.shape}".encode())
         digest.update(np.ascontiguousarray(value).view(np.uint8).data)
     return {
         "program": imported.name,
         "module": digest.hexdigest(),
-        "functions": [[f.name, f.signature.to_json()] for f in imported.functions],
+        "functions": [
+            [f.name, f.signature.to_json(), f.states, f.stores] for f in imported.functions
+        ],
         "ops": {key: op.describe() for key, op in imported.ops.items()},
         "records": fingerprint(target, database),
     }

@@ -12,9 +12,10 @@ from tvm import ir, relax, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import COMPLEX_PARTS
+from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.building.artifact_identity import is_gpu
-from tvm_iree_ext.mlir.importing.imported import Fallback, Imported
+from tvm_iree_ext.mlir.importing.imported import EntryPoint, Fallback, Imported
 from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.base import relax_passes
@@ -42,6 +43,7 @@ from tvm_iree_ext.programs.updates.updates_in_place import UpdatesInPlace
 from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramKernel
 from tvm_iree_ext.runtime.program import ALIGNMENT
+from tvm_iree_ext.runtime.program_state import PREFIX
 from tvm_iree_ext.schedules.dispatch import schedule_loops
 
 _PIECE = 16 << 20  # bytes that are written at once
@@ -191,7 +193,10 @@ def scheduled_program(
     builder = relax.BlockBuilder(fused.module)
     own_results = relax_passes.OwnResults(builder)
     in_place = UpdatesInPlace(builder, fused.ops)
-    entries = {entry.name: entry.signature for entry in imported.functions}
+    entries = {entry.name: entry for entry in imported.functions}
+    if is_gpu(target) and imported.states:
+        names = ", ".join(imported.states)
+        raise BuildError(f"{imported.name}: programs for GPUs keep no state between calls: {names}")
     lifted: dict[str, list[str]] = {}
     for var, function in relax_functions(fused.module).items():
         given = int(function.attrs["num_input"])
@@ -202,8 +207,10 @@ def scheduled_program(
         lifted[var.name_hint] = [*named, *added]
         homes = _homes(entries.get(var.name_hint), function) if not is_gpu(target) else {}
         builder.update_func(var, in_place(own_results(function, homes), homes))
+    for name, array in imported.states.items():
+        constants.add(_held(name), array)
     mod = builder.get()
-    if any(one.in_place_of for entry in entries.values() for one in entry.results):
+    if imported.states or any(o.in_place_of for e in entries.values() for o in e.signature.results):
         # What is called by no one any more.
         mod = relax.transform.DeadCodeElimination([*entries, *imported.helpers])(mod)
     kernels = replace(fused, module=mod).kernels()
@@ -225,16 +232,24 @@ def scheduled_program(
             entry.name,
             _apart(entry.signature) if is_gpu(target) else entry.signature,
             tuple(lifted[entry.name]),
+            tuple(map(_held, entry.states)),
+            len(entry.stores),
         )
         for entry in imported.functions
     )
     return ScheduledProgram(mod, functions, kernels, origins)
 
 
-def _homes(signature: Signature | None, function: relax.Function) -> dict[int, ir.Var]:
+def _held(state: str) -> str:
+    """The name of the constant that a state begins as."""
+    return f"{PREFIX}{state}"
+
+
+def _homes(entry: EntryPoint | None, function: relax.Function) -> dict[int, ir.Var]:
     """The parameters in whose place results are, by the results' places in the function."""
-    if signature is None:
+    if entry is None:
         return {}
+    signature = entry.signature
     parameters: dict[tuple[str, int], ir.Var] = {}
     rest = iter(function.params)
     for one in signature.arguments:
@@ -247,7 +262,8 @@ def _homes(signature: Signature | None, function: relax.Function) -> dict[int, i
             if one.in_place_of:
                 homes[place] = parameters[one.in_place_of, part]
             place += 1
-    return homes
+    states = {name: next(rest) for name in entry.states}
+    return homes | {place + n: states[name] for n, name in enumerate(entry.stores)}
 
 
 def _parts(operand: Operand) -> int:

@@ -251,24 +251,38 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a program: what a caller gives and gets, and the constants passed behind."""
+    """A function of a program: what a caller gives and gets, and the constants passed behind.
+
+    ``states`` are passed between them: tensors that the program keeps, named as the parameters
+    that they begin as.  Of the results the last ``stores`` are such.
+    """
 
     name: str
     signature: Signature  # also of complex operands
     parameters: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    stores: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
-        operands = self.signature.to_json()
-        return {"name": self.name, "signature": operands, "parameters": list(self.parameters)}
+        held = {"states": list(self.states), "stores": self.stores} if self.states else {}
+        return {
+            "name": self.name,
+            "signature": self.signature.to_json(),
+            "parameters": list(self.parameters),
+            **held,
+        }
 
     @staticmethod
     def from_json(data: Any) -> "Function":
         """The inverse of :meth:`to_json`; ValueError for all else."""
         match data:
             case {"name": str(name), "signature": list(operands), "parameters": list(used)}:
-                if all(map(_is_text, used)):
-                    return Function(name, _signature(operands), tuple(used))
+                states, stores = data.get("states", []), data.get("stores", 0)
+                is_list = isinstance(states, list) and type(stores) is int
+                if is_list and all(map(_is_text, [*used, *states])) and 0 <= stores <= len(states):
+                    signature = _signature(operands)
+                    return Function(name, signature, tuple(used), tuple(states), stores)
         raise ValueError(f"no function: {shown(data)}")
 
 
@@ -361,7 +375,8 @@ class ProgramManifest(Contents):
             raise ArtifactError(f"has a malformed function, parameter or kernel: {error}") from None
         known = {parameter.name for parameter in parameters}
         for function in functions:
-            if unknown := [name for name in function.parameters if name not in known]:
+            names = (*function.parameters, *function.states)
+            if unknown := [name for name in names if name not in known]:
                 raise ArtifactError(f"has no parameter {unknown[0]!r}, of {function.name}")
         return {**data, "functions": functions, "parameters": parameters, "kernels": kernels}
 

@@ -29,6 +29,7 @@ from tvm_iree_ext.runtime.kernel import Kernel, LoadedArtifact
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.runtime.program_control import functions_of
 from tvm_iree_ext.runtime.program_profile import Profile, profile
+from tvm_iree_ext.runtime.program_state import ProgramState
 from tvm_iree_ext.runtime.updated_arguments import UpdatedArguments
 
 BYTECODE = "program.vm"
@@ -101,7 +102,7 @@ class ProgramFunction:
         if out is not None and expected is not None:
             targets = self._caller.outputs(out, expected, passed)
         ports = self._caller.result_ports
-        if expected and all(0 in shape for shape in expected):
+        if expected and all(0 in shape for shape in expected) and not self._function.states:
             _, tensors = arrays.numpy_results(expected, ports)
             tensors = [arrays.as_tensor(t) if isinstance(t, np.ndarray) else t for t in tensors]
         else:
@@ -237,6 +238,7 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         self._executable: Any = None
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
+        self._state = ProgramState()
         self._on_gpu: dict[str, GpuFunction] = {}
         self._thread = threading.local()
 
@@ -360,19 +362,40 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         found = callables.get(function.name)
         if found is None:
             constants = [self._constants[name] for name in function.parameters]
+            self._state.begin(function.states, self._constants)
             try:
                 found = callables[function.name] = self._thread.machine[function.name], constants
             except AttributeError:
                 raise ArtifactError(f"{self.folder} has no function {function.name!r}") from None
         run, constants = found
         try:
-            with functions_of(self._thread.machine.__getitem__):
-                returned = run(*passed, *constants)
+            with (
+                self._state.passed(function.states) as states,
+                functions_of(self._thread.machine.__getitem__),
+            ):
+                returned = run(*passed, *states, *constants)
         except CallError:
             raise
         except (RuntimeError, ValueError, TypeError) as error:
             raise CallError(f"{function.name}: {_said(error)}") from error
-        return [returned] if isinstance(returned, tvm_ffi.Tensor) else list(returned)
+        results = [returned] if isinstance(returned, tvm_ffi.Tensor) else list(returned)
+        return results[: len(results) - function.stores]
+
+    @property
+    def state(self) -> Mapping[str, np.ndarray]:
+        """The tensors that the program keeps between calls, by name: arrays over their memory.
+
+        What is written into them, the next call reads.
+        """
+        self.open()
+        names = [name for one in self.manifest.functions for name in one.states]
+        self._state.begin(names, self._constants)
+        return self._state.arrays()
+
+    def reset(self) -> None:
+        """Have the state begin anew."""
+        self.open()
+        self._state.reset(self._constants)
 
 
 def _said(error: Exception) -> str:

@@ -37,6 +37,7 @@ from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 _ALGORITHMS = ("batch", "rows", "columns", "ranges")
 _PLACE_BYTES = 8  # of a batch position's address; a quarter of the first cache has those of a tile
+_FEW_ELEMENTS = 1 << 14  # that one thread updates in about the time that another takes to wake
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 _BLOCK_BYTES = 4096  # rows owned in one piece: a page, or at least a cache line
 _LINES_FETCHED = 64  # at once, into the second cache: more than wait for the first
@@ -151,10 +152,28 @@ class _Kernel:
             refuse_out_of_range(self.operands, self.tasks)
         original = self.operands.flat["original"].buffer
         to, source = addresses([self.result.buffer.data, original.data], I.Bind, I.evaluate)
-        with I.If(tirx.NE(to, source)), I.Then():
-            self.tasks.copy(self.result.buffer, original, self.total)
+        if not self._are_few:
+            with I.If(tirx.NE(to, source)), I.Then():
+                self.tasks.copy(self.result.buffer, original, self.total)
+            self._updates()
+            return
+        with I.If(tirx.NE(to, source)):
+            with I.Then():
+                self.tasks.copy(self.result.buffer, original, self.total)
+                self._updates()
+            with I.Else():
+                self.tasks = Tasks(1, False)
+                self._updates()
+
+    @property
+    def _are_few(self) -> bool:
+        """Whether the updates alone, without the copy, are not worth several tasks."""
+        count = static_count((*self.op.slices.batch, *self.op.slices.window))
+        return self.config.parallel and count is not None and count <= _FEW_ELEMENTS
+
+    def _updates(self) -> None:
         form = self.config.algorithm
-        if form == "rows" and self.config.parallel:
+        if form == "rows" and self.tasks.parallel:
             threads = tirx.call_packed("runtime.NumThreads")
             alone = tirx.EQ(tirx.Cast("int64", threads), i64(1))
             self.tasks = Tasks(I.Bind(tirx.Select(alone, i64(1), i64(self.config.splits))), True)

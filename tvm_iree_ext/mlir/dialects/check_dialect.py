@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any, Literal
 
 from tvm_iree_ext.mlir.base.ir_values import Tensor, Value
-from tvm_iree_ext.mlir.dialects.func_dialect import constant_value, materialised
+from tvm_iree_ext.mlir.dialects.constants import constant_value
+from tvm_iree_ext.mlir.dialects.func_dialect import materialised
 from tvm_iree_ext.mlir.importing.imported import Check
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form

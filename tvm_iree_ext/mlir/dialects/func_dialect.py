@@ -3,12 +3,9 @@
 A call is imported in its place, as often as it stands; a function that calls itself is refused.
 """
 
-import re
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
 from tvm_iree_ext.mlir.base.elements import Element, element
@@ -16,17 +13,16 @@ from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
     TENSORS,
-    Constant,
     Number,
     Other,
     Shape,
-    Splat,
     Symbol,
     Tensor,
     Value,
     plain,
 )
 from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
+from tvm_iree_ext.mlir.dialects.constants import constant
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape, computed, read_back
 from tvm_iree_ext.mlir.importing.import_state import ProgramImport
@@ -38,7 +34,6 @@ from tvm_iree_ext.mlir.scalars.arith import kind_of
 
 FUNCTIONS = ("func.func", "util.func")
 _ASYNC = "$async"
-_PARAMETER = re.compile(r'#(?:flow|stream)\.parameter\.named<(?:"[^"]*"::)?"([^"]*)">(?: : .*)?')
 VIEW = "buffer view"
 _TAKEN = "functions take ranked tensors and numbers, of integers up to i64 and floats up to f64"
 MOST_DEPTH = 64  # of calls in calls
@@ -46,7 +41,6 @@ MOST_DEPTH = 64  # of calls in calls
 # many for each that the text has, since functions that call one another twice double.
 LEAST_STEPS, STEPS_PER_OPERATION = 10_000, 8
 INDEX = element("index")
-_MOST_UNFOLDED = 1 << 20  # elements of a constant, of which the text has one
 
 
 def is_public(op: form.ParsedOperation) -> bool:
@@ -209,79 +203,6 @@ def materialised(scope: Scope, value: Value) -> Tensor:
     raise Unsupported(f"returns a {getattr(value, 'kind', 'value')}, which is no tensor")
 
 
-def constant(scope: Scope, op: form.ParsedOperation) -> Value:
-    """``arith.constant``, of a scalar or a tensor."""
-    return constant_value(op.attributes["value"], op.results[0].type)
-
-
-def constant_value(attribute: Any, kind: form.Type, *, foldable: bool = True) -> Value:
-    """A constant of a type."""
-    if isinstance(attribute, form.Opaque):
-        raise Unsupported(attribute.why or f"the constant {attribute.text}")
-    if not isinstance(kind, form.ParsedScalarType | form.ParsedTensorType):
-        raise Unsupported(f"a constant of the type {kind}")
-    own = element(kind.dtype)
-    if isinstance(attribute, form.Dense):
-        shape = tuple(values_extent(one) for one in attribute.type.shape)
-        values = attribute.values
-        # A large one is a splat even where it may not be looked into: it takes memory only then.
-        if values.size == 1 and (foldable or prod(shape) > _MOST_UNFOLDED):
-            return Splat(shape, own, Number(own, values.reshape(-1)[0]))
-        return Constant(_full(values, shape), own, foldable)
-    if isinstance(kind, form.ParsedTensorType):
-        raise Unsupported(f"a constant {type(attribute).__name__} of a tensor type")
-    if isinstance(attribute, tuple):
-        attribute = complex(float(attribute[0]), float(attribute[1]))
-    return Number(own, attribute)
-
-
-def values_extent(one: int | None) -> int:
-    """The extent of a constant, which has no other."""
-    if one is None:
-        raise Unsupported("a constant of a shape that is not known")
-    return one
-
-
-def _full(values: Any, shape: Any) -> Any:
-    return values if values.shape == tuple(shape) else np.broadcast_to(values, shape)
-
-
-def _global_load(scope: Scope, op: form.ParsedOperation) -> Value:
-    name = str(op.attributes["global"])
-    declared = scope.program.globals.get(name)
-    if declared is None:
-        raise Unsupported(f"loads @{name}, which is no global of this module")
-    if "is_mutable" in declared.attributes and declared.attributes["is_mutable"] is not False:
-        raise Unsupported(f"loads @{name}, which is mutable: programs keep no state between calls")
-    attribute = declared.attributes.get("initial_value")
-    if attribute is None:
-        raise Unsupported(f"loads @{name}, which has no initial value")
-    cached = scope.program.constants.get(name)
-    if cached is None:
-        cached = _initial_value(scope.program, attribute, op.results[0].type)
-        scope.program.constants[name] = cached
-    return cached
-
-
-def _initial_value(program: ProgramImport, attribute: Any, kind: form.Type) -> Value:
-    """The value of a global: a constant of the IR, or an array that came beside it."""
-    found = _PARAMETER.fullmatch(getattr(attribute, "text", ""))
-    if found is None:
-        return constant_value(attribute, kind)
-    if not isinstance(kind, form.ParsedTensorType):
-        raise Unsupported(f"a parameter of the type {kind}")
-    array = program.given.get(found[1])
-    if array is None:
-        raise Unsupported(f"the parameter {found[1]!r} is not given; pass it as one of parameters")
-    own = element(kind.dtype)
-    if element(array.dtype.name).is_integer and own.is_integer:  # IR's have no sign
-        array = array.view(kind.dtype) if array.itemsize * 8 == own.bits else array
-    if array.shape != kind.shape or array.dtype.name != kind.dtype:
-        came = form.ParsedTensorType(array.shape, array.dtype.name)
-        raise Unsupported(f"the parameter {found[1]!r} is {came}; expected {kind}")
-    return constant_value(form.Dense(kind, array), kind)
-
-
 def _import(scope: Scope, op: form.ParsedOperation) -> Value:
     source = scope.value(op.operands[0])
     value = source.of if isinstance(source, Other) else source
@@ -328,7 +249,6 @@ CALLS = {
     "arith.constant": constant,
     "func.call": call,
     "util.call": call,
-    "util.global.load": _global_load,
     "util.optimization_barrier": _same,
     "util.null": _other,
     "hal.tensor.import": _import,

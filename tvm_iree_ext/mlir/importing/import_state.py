@@ -10,8 +10,10 @@ import tvm_ffi
 from tvm import ir, relax, sym, tirx
 from tvm.ir import IRModule, Range
 
+from tvm_iree_ext.mlir.base.elements import Element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
+    AnyTensor,
     Constant,
     Scalar,
     Value,
@@ -24,6 +26,15 @@ from tvm_iree_ext.mlir.importing.places import place_of
 from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT, OPAQUE
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
+
+
+@dataclass(frozen=True)
+class State:
+    """A tensor that a program keeps between calls: its name, its type, and what it begins as."""
+
+    name: str
+    element: Element
+    initial: np.ndarray
 
 
 @dataclass
@@ -40,6 +51,8 @@ class ProgramImport:
     globals: dict[str, form.ParsedOperation] = field(default_factory=dict)
     functions: dict[str, form.ParsedOperation] = field(default_factory=dict)
     constants: dict[str, Value] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)  # by the names of globals
+    initializers: list[form.ParsedOperation] = field(default_factory=list)
     inputs: dict[str, int] = field(default_factory=dict)
     settled: dict[str, dict[tirx.Var, Any]] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)  # functions that entry points name
@@ -132,6 +145,8 @@ class FunctionImport:
     helpers: set[str] = field(default_factory=set)  # functions of regions, and of those in them
     constants: dict[int, tuple[Constant, list[relax.Var]]] = field(default_factory=dict)
     parameters: dict[str, relax.Var] = field(default_factory=dict)
+    states: dict[str, relax.Var] | None = field(default_factory=dict)  # None in regions
+    held: dict[str, AnyTensor] = field(default_factory=dict)  # by the globals that were stored
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     checks: list[Any] = field(default_factory=list)
     asserts: list[tuple[Scalar, str]] = field(default_factory=list)  # conditions and messages
@@ -154,7 +169,9 @@ class FunctionImport:
     def inner(self) -> "FunctionImport":
         """A function for a region of this one."""
         builder = relax.BlockBuilder()
-        return FunctionImport(self.program, self.name, builder, self.helpers, steps=self.steps)
+        return FunctionImport(
+            self.program, self.name, builder, self.helpers, states=None, steps=self.steps
+        )
 
     def helper_name(self, kind: str) -> str:
         """A name for a function of a region, which no function of the module has."""

@@ -54,11 +54,17 @@ class EntryPoint:
 
     Extents that are known only when it is called have one name in the signature and, as TIR
     variables, in Relax; those of a result may be expressions over them.
+
+    ``states`` are those of the program that it reads or writes, by names of
+    :attr:`Imported.states`: the Relax function takes them behind the arguments, as
+    inputs, and returns behind the results what those of ``stores`` become.
     """
 
     name: str
     signature: Signature
     checks: tuple[Check, ...] = ()
+    states: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ class Imported:
     blocks, to be fused and scheduled, in destination-passing style.  ``helpers`` are the Relax
     functions that entry points name: the bodies of loops and branches, all of whose parameters
     their caller gives.  ``fallbacks`` are operations that became plain loops and might not have.
+    ``states`` are tensors that the program keeps between calls, and what they begin as.
     """
 
     name: str
@@ -82,3 +89,4 @@ class Imported:
     parameters: Mapping[str, np.ndarray] = field(default_factory=dict)
     helpers: tuple[str, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
+    states: Mapping[str, np.ndarray] = field(default_factory=dict)
