@@ -8,7 +8,8 @@ from tvm import s_tir, tirx
 
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.programs.program_build import build_program
-from tvm_iree_ext.programs.program_lowering import Constants, scheduled_program
+from tvm_iree_ext.programs.program_constants import Constants
+from tvm_iree_ext.programs.program_lowering import scheduled_program
 from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
 from tvm_iree_ext.targets.names import make_target
 

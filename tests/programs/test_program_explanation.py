@@ -179,5 +179,6 @@ def test_each_operation_of_a_fused_kernel_is_listed_and_equal_kernels_are_one():
     (kernel,) = explanation.kernels
     assert kernel.sources == ("math.exp at 3:9", "math.tanh at 4:9")
     assert str(explanation) == (
-        f"kernel {kernel.name}: plain loops\n  math.exp at 3:9\n  math.tanh at 4:9"
+        f"kernel {kernel.name}: plain loops\n  math.exp at 3:9\n  math.tanh at 4:9\n"
+        "memory of main: 0.001 MB for a call; 0.001 at once, 0.001 without reuse"
     )

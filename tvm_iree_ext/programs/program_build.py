@@ -18,8 +18,10 @@ from tvm_iree_ext.codegen.linker import compile_library
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.programs.base import relax_passes
 from tvm_iree_ext.programs.base.relax_passes import prim_functions
+from tvm_iree_ext.programs.memory_plan import memory_of
+from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_gpu import write_device_program
-from tvm_iree_ext.programs.program_lowering import Constants, scheduled_program
+from tvm_iree_ext.programs.program_lowering import scheduled_program
 from tvm_iree_ext.records.record_choice import DatabaseLike, fingerprint
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
 from tvm_iree_ext.runtime.manifest import ProgramManifest
@@ -99,7 +101,9 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
         if is_gpu(target):
             write_device_program(imported.name, scheduled, constants, target, folder)
             return
-        mod = relax_passes.lower(scheduled.module)
+        planned = relax_passes.plan(scheduled.module)
+        memory = {name: one.to_json() for name, one in memory_of(planned).items()}
+        mod = relax_passes.lower(planned)
     except ExtError:
         raise
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
@@ -126,6 +130,7 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
         return {
             **resources,
             "kernels": len(library.functions),
+            "memory": memory,
             "provenance": scheduled.origins,
             "needs_runtime": True,
         }

@@ -12,8 +12,9 @@ from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.programs.base import relax_passes
 from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions
+from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_launch_plan import program_plan
-from tvm_iree_ext.programs.program_lowering import Constants, ScheduledProgram
+from tvm_iree_ext.programs.program_lowering import ScheduledProgram
 from tvm_iree_ext.runtime.artifact import write
 from tvm_iree_ext.runtime.manifest import Function, ProgramManifest
 from tvm_iree_ext.runtime.program import PARAMETERS

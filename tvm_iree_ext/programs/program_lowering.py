@@ -1,21 +1,15 @@
 """From an imported program to scheduled functions, and the constants that they share."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
-from tvm_iree_ext.base.dtypes import COMPLEX_PARTS
-from tvm_iree_ext.base.errors import BuildError
-from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.building.artifact_identity import is_gpu
-from tvm_iree_ext.mlir.importing.imported import EntryPoint, Fallback, Imported
+from tvm_iree_ext.mlir.importing.imported import Fallback, Imported
 from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.base import relax_passes
@@ -37,70 +31,13 @@ from tvm_iree_ext.programs.fusion.whole_transforms import WholeTransforms
 from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
 from tvm_iree_ext.programs.layouts.channels_last import ChannelsLast
 from tvm_iree_ext.programs.layouts.packed_weights import PackWeights
+from tvm_iree_ext.programs.owned_memory import owned_memory
+from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_extents import extents_first
 from tvm_iree_ext.programs.repeated_elementwise import repeat_cheap_elementwise
-from tvm_iree_ext.programs.updates.updates_in_place import UpdatesInPlace
 from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
-from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramKernel
-from tvm_iree_ext.runtime.program import ALIGNMENT
-from tvm_iree_ext.runtime.program_state import PREFIX
+from tvm_iree_ext.runtime.manifest import Function, ProgramKernel
 from tvm_iree_ext.schedules.dispatch import schedule_loops
-
-_PIECE = 16 << 20  # bytes that are written at once
-
-
-class Constants:
-    """The constants of a program, by name: each array once.
-
-    An array may be a view of another, whose elements lie otherwise in the file.
-    """
-
-    def __init__(self) -> None:
-        self._arrays: dict[str, np.ndarray] = {}
-        self._names: dict[tuple[Any, ...], str] = {}
-
-    def add(self, name: str, array: np.ndarray) -> None:
-        """Take a constant that has a name."""
-        self._arrays[name] = array
-
-    def name(self, array: np.ndarray) -> str:
-        """The name of a constant of the module itself."""
-        key = str(array.dtype), array.shape, array.tobytes()
-        if key not in self._names:
-            self._names[key] = f"constant.{len(self._names)}"
-            self._arrays[self._names[key]] = array
-        return self._names[key]
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[name]
-
-    def table(self) -> tuple[Parameter, ...]:
-        """Where each lies in the file."""
-        table, offset = [], 0
-        for name, array in self._arrays.items():
-            table.append(Parameter(name, str(array.dtype), array.shape, offset))
-            offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-        return tuple(table)
-
-    def write(self, path: Path) -> None:
-        """Write the file, a piece of an array at a time: no array is in memory twice."""
-        with path.open("wb") as file:
-            for entry, array in zip(self.table(), self._arrays.values(), strict=True):
-                file.seek(entry.offset)
-                for piece in _pieces(array):
-                    file.write(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
-
-
-def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
-    """An array by runs along its first axis."""
-    if not array.size:
-        return
-    if array.nbytes <= _PIECE or not array.ndim:
-        yield array
-        return
-    rows = max(1, _PIECE * len(array) // array.nbytes)
-    for start in range(0, len(array), rows):
-        yield array[start : start + rows]
 
 
 def program_ops(imported: Imported, target: Target) -> dict[str, tuple[Op, int]]:
@@ -190,29 +127,10 @@ def scheduled_program(
     fused = fused_program(imported, target)
     if not is_gpu(target):
         fused = fused.with_compiled_loops()
-    builder = relax.BlockBuilder(fused.module)
-    own_results = relax_passes.OwnResults(builder)
-    in_place = UpdatesInPlace(builder, fused.ops)
-    entries = {entry.name: entry for entry in imported.functions}
-    if is_gpu(target) and imported.states:
-        names = ", ".join(imported.states)
-        raise BuildError(f"{imported.name}: programs for GPUs keep no state between calls: {names}")
-    lifted: dict[str, list[str]] = {}
-    for var, function in relax_functions(fused.module).items():
-        given = int(function.attrs["num_input"])
-        named = [parameter.name for parameter in function.params[given:]]
-        for name in named:
-            constants.add(name, fused.parameters[name])
-        function, added = relax_passes.lift_constants(function, constants.name)
-        lifted[var.name_hint] = [*named, *added]
-        homes = _homes(entries.get(var.name_hint), function) if not is_gpu(target) else {}
-        builder.update_func(var, in_place(own_results(function, homes), homes))
-    for name, array in imported.states.items():
-        constants.add(_held(name), array)
-    mod = builder.get()
-    if imported.states or any(o.in_place_of for e in entries.values() for o in e.signature.results):
-        # What is called by no one any more.
-        mod = relax.transform.DeadCodeElimination([*entries, *imported.helpers])(mod)
+    owned = owned_memory(
+        fused.module, fused.ops, fused.parameters, imported, constants, is_gpu(target)
+    )
+    mod = owned.module
     kernels = replace(fused, module=mod).kernels()
     scheduled, origins = {}, {}
     for var, function in prim_functions(mod).items():
@@ -227,55 +145,7 @@ def scheduled_program(
         if IN_PLACE in (function.attrs or {}):
             scheduled[var] = scheduled[var].with_attr(IN_PLACE, function.attrs[IN_PLACE])
     mod = with_functions(mod, scheduled)
-    functions = tuple(
-        Function(
-            entry.name,
-            _apart(entry.signature) if is_gpu(target) else entry.signature,
-            tuple(lifted[entry.name]),
-            tuple(map(_held, entry.states)),
-            len(entry.stores),
-        )
-        for entry in imported.functions
-    )
-    return ScheduledProgram(mod, functions, kernels, origins)
-
-
-def _held(state: str) -> str:
-    """The name of the constant that a state begins as."""
-    return f"{PREFIX}{state}"
-
-
-def _homes(entry: EntryPoint | None, function: relax.Function) -> dict[int, ir.Var]:
-    """The parameters in whose place results are, by the results' places in the function."""
-    if entry is None:
-        return {}
-    signature = entry.signature
-    parameters: dict[tuple[str, int], ir.Var] = {}
-    rest = iter(function.params)
-    for one in signature.arguments:
-        for part in range(_parts(one)):
-            parameters[one.name, part] = next(rest)
-    homes: dict[int, ir.Var] = {}
-    place = 0
-    for one in signature.results:
-        for part in range(_parts(one)):
-            if one.in_place_of:
-                homes[place] = parameters[one.in_place_of, part]
-            place += 1
-    states = {name: next(rest) for name in entry.states}
-    return homes | {place + n: states[name] for n, name in enumerate(entry.stores)}
-
-
-def _parts(operand: Operand) -> int:
-    """How many tensors stand for an operand."""
-    if operand.role == "unused":
-        return 0
-    return 2 if operand.dtype in COMPLEX_PARTS else 1
-
-
-def _apart(signature: Signature) -> Signature:
-    """The signature with no result in place of an argument: a GPU's kernels write none."""
-    return Signature(tuple(replace(one, in_place_of="") for one in signature.operands))
+    return ScheduledProgram(mod, owned.functions, kernels, origins)
 
 
 def _private(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -10,8 +10,9 @@ from tvm import relax
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.ops.base.maps import IndexingMap
-from tvm_iree_ext.programs import program_lowering
-from tvm_iree_ext.programs.program_lowering import Constants, scheduled_program
+from tvm_iree_ext.programs import program_constants, program_lowering
+from tvm_iree_ext.programs.program_constants import Constants
+from tvm_iree_ext.programs.program_lowering import scheduled_program
 from tvm_iree_ext.targets.names import make_target
 
 
@@ -279,7 +280,7 @@ def test_a_filter_of_two_layers_stays_and_stands_once(tmp_path):
 
 def test_packed_constants_are_written_piece_by_piece(tmp_path, monkeypatch):
     """A view of the weight until then, which takes no memory."""
-    monkeypatch.setattr(program_lowering, "_PIECE", 1000)
+    monkeypatch.setattr(program_constants, "_PIECE", 1000)
     array = normal(37, 5, 6)
     constants = Constants()
     constants.add("moved", array.transpose(2, 0, 1))

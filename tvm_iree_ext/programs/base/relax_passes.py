@@ -150,8 +150,8 @@ def plan(mod: ir.IRModule) -> ir.IRModule:
     return ir.transform.Sequential(passes)(mod)
 
 
-def lower(mod: ir.IRModule) -> ir.IRModule:
-    """To calls of the virtual machine."""
+def lower(planned: ir.IRModule) -> ir.IRModule:
+    """A module whose memory is planned, to calls of the virtual machine."""
     passes = [
         transform.LowerAllocTensor(),
         bounded_memory,
@@ -161,7 +161,7 @@ def lower(mod: ir.IRModule) -> ir.IRModule:
         transform.VMShapeLower(),
         transform.AttachGlobalSymbol(),
     ]
-    return ir.transform.Sequential(passes)(plan(mod))
+    return ir.transform.Sequential(passes)(planned)
 
 
 _MOST_BYTES = 1 << 46  # no machine has more memory

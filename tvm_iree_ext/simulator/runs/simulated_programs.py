@@ -11,8 +11,9 @@ from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import host_plans
 from tvm_iree_ext.mlir.importing.imported import EntryPoint, Imported
+from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_gpu import function_plans, kernel_module
-from tvm_iree_ext.programs.program_lowering import Constants, scheduled_program
+from tvm_iree_ext.programs.program_lowering import scheduled_program
 from tvm_iree_ext.records.record_choice import DatabaseLike
 from tvm_iree_ext.runtime.launch.launcher import bind, number
 from tvm_iree_ext.simulator.runs.simulated_launch_plans import simulate_plan
