@@ -29,7 +29,8 @@ def test_everything_unsupported_is_listed_at_once(imported):
         scf.yield %a : tensor<4xf32>
       }
       %1 = arith.addf %0, %a : tensor<4xf32>
-      util.global.store %1, @g : tensor<4xf32>
+      %p = util.global.address @g : !util.ptr<tensor<4xf32>>
+      util.global.store.indirect %1, %p : tensor<4xf32> -> !util.ptr<tensor<4xf32>>
       return %1 : tensor<4xf32>
     }
     util.global private mutable @g : tensor<4xf32>
@@ -38,7 +39,8 @@ def test_everything_unsupported_is_listed_at_once(imported):
         imported(text)
     assert str(caught.value).splitlines() == [
         "3:12: scf.execute_region: is not supported; instead: its operations in its place",
-        "7:7: util.global.store: is not supported; instead: results that the caller keeps",
+        "7:12: util.global.address: is not supported; the nearest that is: util.global.load",
+        "8:7: util.global.store.indirect: is not supported; instead: util.global.store",
     ]
 
 
