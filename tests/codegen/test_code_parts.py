@@ -74,3 +74,20 @@ def test_what_llvm_refuses_in_a_part_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(code_parts, "codegen_build", refused)
     with pytest.raises(BuildError, match="no such instruction"):
         linker.compile_library(module(9), HERE, tmp_path / "l.so", cpu_pipeline.CPU_PIPELINE)
+
+
+def test_who_calls_another_is_in_one_part_with_it():
+    @T.prim_func(s_tir=True)
+    def caller(x: T.handle, y: T.handle):
+        T.func_attr({"global_symbol": "caller"})
+        T.evaluate(T.call_extern("int32", "scaled5", x, y))
+        T.evaluate(T.call_extern("int32", "scaled2", x, y))
+
+    whole = module(6)
+    whole["caller"] = caller
+    parts = [{v.name_hint for v in p.functions} for p in code_parts._parts(whole, 3)]
+    assert {"caller", "scaled5", "scaled2"} <= next(one for one in parts if "caller" in one)
+    assert sorted(name for one in parts for name in one) == [
+        "caller",
+        *(f"scaled{n}" for n in range(6)),
+    ]

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tvm_iree_ext.codegen import code_parts
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime import program_control
@@ -93,7 +94,9 @@ def test_elements_of_any_type_are_carried(tmp_path, no_control, kind, dtype):
         assert not np.shares_memory(result, x)
 
 
-def test_a_loop_and_a_branch_in_a_loop(tmp_path, no_control):
+@pytest.mark.parametrize("functions", [1, code_parts._PART])
+def test_a_loop_and_a_branch_in_a_loop(tmp_path, no_control, monkeypatch, functions):
+    monkeypatch.setattr(code_parts, "_PART", functions)  # of a part of the library
     program = build_program(import_program(NESTED), folder=tmp_path / "nested")
     x = np.array([1, 2, 3, 4], "f4")
     value, steps = x, 0

@@ -6,10 +6,12 @@ LLVM takes two thirds of the time of compiling a program's kernels, and works on
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import ir, tirx
 from tvm.target import Target
 from tvm.tirx.build import codegen_build
@@ -33,12 +35,34 @@ def write_objects(mod: ir.IRModule, target: Target, pipeline: str, folder: Path)
     target = target.with_host(target)
     lower, finalize, _ = tirx.get_tir_pipeline(pipeline)
     lowered = finalize()(lower(tirx.transform.BindTarget(target)(mod)))
-    functions = list(lowered.functions.items())
-    count = part_count(mod, target)
-    parts = [ir.IRModule(dict(functions[n::count]), attrs=lowered.attrs) for n in range(count)]
+    parts = _parts(lowered, part_count(mod, target))
     write = _writer(target, folder)
-    with ThreadPoolExecutor(min(count, _cores())) as pool:
-        return list(pool.map(write, range(count), parts))
+    with ThreadPoolExecutor(min(len(parts), _cores())) as pool:
+        return list(pool.map(write, range(len(parts)), parts))
+
+
+def _parts(lowered: ir.IRModule, count: int) -> list[ir.IRModule]:
+    """At most so many modules: who calls another's function is in one with it."""
+    functions = dict(lowered.functions.items())
+    by_name = {var.name_hint: var for var in functions}
+    group = {var: [var] for var in functions}
+    for caller, function in functions.items():
+        called: list[ir.GlobalVar] = []
+        names: list[ir.StringImm] = []
+        walks = ((ir.GlobalVar, called.append), (ir.StringImm, names.append))
+        tvm_ffi.structural_walk(function.body, walks)
+        called += [by_name[name.value] for name in names if name.value in by_name]
+        for callee in called:
+            if callee in group and group[callee] is not group[caller]:
+                group[caller] += group[callee]
+                group.update(dict.fromkeys(group[callee], group[caller]))
+    groups = list({id(members): members for members in group.values()}.values())
+    dealt = [[*chain(*groups[start::count])] for start in range(count)]
+    return [
+        ir.IRModule({var: functions[var] for var in members}, attrs=lowered.attrs)
+        for members in dealt
+        if members
+    ]
 
 
 def _writer(target: Target, folder: Path) -> Callable[[int, Any], str]:
