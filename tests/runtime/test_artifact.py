@@ -10,7 +10,7 @@ from odd_values import mutations
 
 from tvm_iree_ext.base.errors import ArtifactError
 from tvm_iree_ext.base.signature import Operand, Signature
-from tvm_iree_ext.runtime import machine
+from tvm_iree_ext.runtime import artifact, machine
 from tvm_iree_ext.runtime.artifact import LIBRARY, MANIFEST, read, write
 from tvm_iree_ext.runtime.kernel import export, load
 from tvm_iree_ext.runtime.manifest import Manifest, sealed
@@ -336,6 +336,34 @@ def test_a_manifest_that_says_otherwise_is_damaged(folder):
     data = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps({**data, "entry": "three"}))
     with pytest.raises(ArtifactError, match=r"is damaged: it has SHA-256 \w{16}\.\.\., and says '"):
+        read(folder)
+
+
+@pytest.mark.parametrize("count", [4096, 3 * 4096 + 5, (1 << 20) + 4097])
+def test_a_large_file_is_checked_by_the_sums_of_its_pages(count, tmp_path, monkeypatch):
+    monkeypatch.setattr(artifact, "_LARGE", 4096)
+    content = np.random.default_rng(0).integers(0, 256, count, dtype=np.uint8)
+
+    def fill(place):
+        (place / LIBRARY).write_bytes(b"library")
+        content.tofile(place / "weights.bin")
+
+    folder = tmp_path / "large"
+    manifest = write(folder, MANIFEST_OF_TWO, fill)
+    assert read(folder) == manifest
+    assert manifest.files["weights.bin"].sums
+    assert manifest.files[LIBRARY].sha256
+    path = folder / "weights.bin"
+    harmed = [content.copy() for _ in range(3)]
+    harmed[0][0] ^= 1
+    harmed[1][-1] ^= 128
+    harmed[2] = np.roll(content, 4096) if count > 4096 else content[::-1].copy()
+    for one in harmed:
+        one.tofile(path)
+        with pytest.raises(ArtifactError, match=r"is damaged: weights\.bin has SHA-256 \w{16}"):
+            read(folder)
+    content[:-1].tofile(path)
+    with pytest.raises(ArtifactError, match=rf"weights.bin has {count - 1} bytes"):
         read(folder)
 
 

@@ -308,7 +308,7 @@ def open_library(folder: Path, manifest: Contents) -> Any:
     if manifest.resources.get("needs_runtime", True):
         runtime.ensure_loaded(beside=folder)
     try:
-        return _load_module(library, manifest.files[LIBRARY].sha256)
+        return _load_module(library, manifest.files[LIBRARY].digest)
     except (RuntimeError, OSError) as error:
         raise ArtifactError(f"{library} does not load: {error}") from error
 

@@ -86,20 +86,31 @@ class Contents:
 
 @dataclass(frozen=True)
 class File:
-    """How a file of the artifact must be."""
+    """How a file of the artifact must be.
+
+    A large one, such as one of weights, has in place of its SHA-256 that of the ``sums`` of its
+    pages, each as words of 64 bits: they are taken ten times as fast.
+    """
 
     bytes: int
-    sha256: str
+    sha256: str = ""
+    sums: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What tells it from another."""
+        return self.sha256 or self.sums
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
-        return dataclasses.asdict(self)
+        named = {"sha256": self.sha256, "sums": self.sums}
+        return {"bytes": self.bytes, **{name: one for name, one in named.items() if one}}
 
     @staticmethod
     def is_sound(data: Any) -> bool:
         """Whether this is what :meth:`to_json` writes."""
         match data:
-            case {"bytes": int(count), "sha256": str()}:
+            case {"bytes": int(count), "sha256": str()} | {"bytes": int(count), "sums": str()}:
                 return len(data) == 2 and type(count) is int and count >= 0
         return False
 
