@@ -1,11 +1,14 @@
 """Ops of the registry in programs, and what is fused into their kernels."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from relax_programs import Maker, check, normal
 from tvm import relax, tirx
 
 from tvm_iree_ext import ops, registry
+from tvm_iree_ext.base.dtypes import numpy_dtype
+from tvm_iree_ext.base.signature import TensorType
 
 
 def test_an_op_of_the_registry_and_a_parameter(tmp_path):
@@ -274,3 +277,68 @@ def test_a_product_that_begins_with_a_tensor_is_not_written_in_another_order(tmp
 
     x, y, init = (normal(*shape) for shape in names.values())
     check(m, make, [((30, 20), "float32")], [x, y, init], [(x @ y + init).T], tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("rows", [1, 12])
+def test_an_epilogue_in_16_bits_rounds_where_the_program_does(dtype, rows, tmp_path):
+    """Sums, whole numbers that 16 bits do not hold, are rounded before the bias is added.
+
+    All is one kernel in float16; what is behind a rounding to bfloat16 is another.
+    """
+    kind = numpy_dtype(dtype)
+    large = {"float16": 2049, "bfloat16": 257}[dtype]
+    op = ops.matmul(
+        TensorType((rows, 8), dtype), TensorType((8, 32), dtype), result_dtype="float32"
+    )
+    m = Maker(x=((rows, 8), dtype))
+    w, bias = np.ones((8, 32), kind), np.arange(32).astype(kind)
+    given = m.parameter("w", w), m.parameter("bias", bias)
+    shape = (rows, 32)
+
+    def make(emit):
+        sums = emit(m.op("product", op, [m["x"], given[0]], shape, "float32"))
+        y = emit(m.nest([sums], shape, dtype, lambda r, i, j: tirx.Cast(dtype, r[0](i, j))))
+        return [emit(m.nest([y, given[1]], shape, dtype, lambda r, i, j: r[0](i, j) + r[1](j)))]
+
+    x = np.zeros((rows, 8), kind)
+    x[:, 0], x[:, 1] = large - 1, 1
+    want = (np.full(shape, large).astype(kind) + bias).astype(kind)
+    built = check(m, make, [(shape, dtype)], [x], [want], tmp_path, rtol=0, atol=0)
+    assert built.resources["kernels"] == {"float16": 1, "bfloat16": 2}[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_is_no_number_stays_such_in_16_bits(dtype, tmp_path):
+    """Beyond the largest number is infinity, as what is stored and read again would be."""
+    kind = numpy_dtype(dtype)
+    op = ops.matmul(TensorType((3, 1), dtype), TensorType((1, 8), dtype), result_dtype="float32")
+    m = Maker(x=((3, 1), dtype), w=((1, 8), dtype))
+
+    def make(emit):
+        sums = emit(m.op("product", op, list(m.vars), (3, 8), "float32"))
+        y = emit(m.nest([sums], (3, 8), dtype, lambda r, i, j: tirx.Cast(dtype, r[0](i, j))))
+        return [
+            emit(m.nest([y], (3, 8), "float32", lambda r, i, j: tirx.Cast("float32", r[0](i, j))))
+        ]
+
+    most = float(ml_dtypes.finfo(kind).max)
+    x = np.array([[most], [-most], [np.nan]], kind)
+    w = np.array([[0, 1, 1.0078125, 2, -1, 0.5, np.inf, np.nan]], kind)
+    with np.errstate(all="ignore"):
+        want = (x.astype("float32") * w.astype("float32")).astype(kind).astype("float32")
+    built = check(m, make, [((3, 8), "float32")], [x, w], [want], tmp_path, rtol=0, atol=0)
+    assert built.resources["kernels"] == {"float16": 1, "bfloat16": 2}[dtype]
+
+
+def test_integers_behind_sums_of_floats_are_no_epilogue(tmp_path):
+    op = ops.matmul((4, 8), (8, 6))
+    m = Maker(x=((4, 8), "float32"), w=((8, 6), "float32"))
+
+    def make(emit):
+        y = emit(m.op("product", op, list(m.vars), (4, 6), "float32"))
+        return [emit(m.nest([y], (4, 6), "int32", lambda r, i, j: tirx.Cast("int32", r[0](i, j))))]
+
+    x, w = np.ones((4, 8), "float32"), np.ones((8, 6), "float32")
+    built = check(m, make, [((4, 6), "int32")], [x, w], [np.full((4, 6), 8, "int32")], tmp_path)
+    assert built.resources["kernels"] == 2

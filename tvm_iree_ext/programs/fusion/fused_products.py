@@ -173,6 +173,7 @@ class AroundProducts(relax.PyExprMutator):
                 if groups is None:
                     raise _Apart("a reshape between joins and splits axes")
                 form, others = _with_epilogue(form, nest, sums, groups)
+                result = relax.TensorType(result.shape, form.result_dtype)
             except _Apart as why:
                 apart.append(f"it is no epilogue of {form.op.name}: {why}")
                 continue
@@ -283,6 +284,15 @@ def _permuted(
     return made, relax.TensorType([extents[axis] for axis in sums.order], result.dtype)
 
 
+def _is_held(dtype: str, sums: str) -> bool:
+    """Whether the type of sums holds all numbers of another."""
+    return dtype == sums or (sums == "float32" and dtype in ("float16", "bfloat16"))
+
+
+def _as(dtype: str, value: ir.Expr) -> ir.Expr:
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
+
+
 def _with_epilogue(
     form: ProductForm, nest: LoopNest, sums: _SumsAsRead, groups: Regrouping
 ) -> tuple[ProductForm, list[tuple[ir.Var, Places]]]:
@@ -293,10 +303,12 @@ def _with_epilogue(
     """
     store = nest.stores[0]
     kind = str(store.buffer.ty.dtype)
-    # Types in between would round, or wrap, in between.
-    if not kind == form.result_dtype == form.sums_dtype:
+    if not all(_is_held(one, form.sums_dtype) for one in (kind, form.result_dtype)):
         kinds = f"{form.sums_dtype}, a result of {form.result_dtype}, then {kind}"
-        raise _Apart(f"sums of {kinds}; expected one type")
+        raise _Apart(f"sums of {kinds}; expected one type, or floats of 16 bits of float32")
+    if form.result_dtype == "bfloat16":
+        # TVM computes in float32 what it has in bfloat16, and rounds where that is stored.
+        raise _Apart("its result is rounded to bfloat16 between")
     loads = elementwise_loads(store.value)
     if loads is None:
         raise _Apart("it depends on where an element is")
@@ -313,27 +325,33 @@ def _with_epilogue(
         before = None if axes is None else groups.read_before(axes)
         if before is None:
             raise _Apart("an operand is not read by single axes of the result")
-        if str(load.source.ty.dtype) != form.sums_dtype:
-            kind = str(load.source.ty.dtype)
-            raise _Apart(f"an operand is of {kind}; expected {form.sums_dtype}")
+        if not _is_held(str(load.source.ty.dtype), form.sums_dtype):
+            other = str(load.source.ty.dtype)
+            raise _Apart(f"an operand is of {other}; expected {form.sums_dtype}")
         others.append(load)
         reads.append(before)
 
     def epilogue(inner: ir.Expr, *values: ir.Expr) -> ir.Expr:
         def replace(load: ir.TensorLoad) -> ir.Expr:
-            if sums.are(load):
-                return inner
-            place = next(i for i, o in enumerate(others) if tvm_ffi.structural_equal(load, o))
-            return values[place]
+            value = inner
+            if not sums.are(load):
+                place = next(i for i, o in enumerate(others) if tvm_ffi.structural_equal(load, o))
+                value = values[place]
+            return _as(str(load.source.ty.dtype), value)  # rounded, as it would have been stored
 
-        return tvm_ffi.structural_map(store.value, (ir.TensorLoad, replace))
+        value = tvm_ffi.structural_map(store.value, (ir.TensorLoad, replace))
+        return _as(form.sums_dtype, value)
 
     made = form.followed(
         [
-            Read(tuple(() if axis is None else form.result_axes[axis] for axis in read), kind)
-            for read in reads
+            Read(
+                tuple(() if axis is None else form.result_axes[axis] for axis in read),
+                str(load.source.ty.dtype),
+            )
+            for read, load in zip(reads, others, strict=True)
         ],
         epilogue,
+        kind,
     )
     if made is None:
         raise _Apart("it does not take its operands, or what it computes")

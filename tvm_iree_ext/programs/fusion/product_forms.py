@@ -67,9 +67,12 @@ class ProductForm(ABC):
 
     @abstractmethod
     def followed(
-        self, reads: Sequence[Read], epilogue: Epilogue
+        self, reads: Sequence[Read], epilogue: Epilogue, result_dtype: str
     ) -> "tuple[ProductForm, list[Places]] | None":
-        """The op with an epilogue behind its own, of the last result and of ``reads``."""
+        """The op with an epilogue behind its own, of the last value and of ``reads``.
+
+        Values are of the type of sums; the last is rounded to that of the result.
+        """
 
 
 def form_of(op: Op | None) -> ProductForm | None:
@@ -130,11 +133,13 @@ class ContractionForm(ProductForm):
         bare = _contraction(op, types, maps, None, ())
         if bare is None:
             return None
-        begun = bare.followed([Read(axes, op.types["init"].dtype)], lambda sums, init: sums + init)
+        begun = bare.followed(
+            [Read(axes, op.types["init"].dtype)], lambda sums, init: sums + init, bare.result_dtype
+        )
         if begun is None or op.epilogue is None:
             return None if begun is None else (begun[0], "operand0", begun[1][0])
         reads = [Read(op.maps[one].axes, op.types[one].dtype) for one in op.others]
-        made = begun[0].followed(reads, op.epilogue)
+        made = begun[0].followed(reads, op.epilogue, bare.result_dtype)
         return None if made is None else (made[0], "operand0", begun[1][0])
 
     def permuted(self, order: Sequence[int]) -> "ContractionForm | None":
@@ -151,7 +156,7 @@ class ContractionForm(ProductForm):
         return self.op.extents[axis[0]] if axis else 1
 
     def followed(  # noqa: D102
-        self, reads: Sequence[Read], epilogue: Epilogue
+        self, reads: Sequence[Read], epilogue: Epilogue, result_dtype: str
     ) -> tuple[ProductForm, list[Places]] | None:
         op = self.op
         types, maps = dict(op.types), dict(op.maps)
@@ -160,7 +165,8 @@ class ContractionForm(ProductForm):
             shape = tuple(self._extent(axis) for axis in read.axes)
             types[f"operand{number}"] = TensorType(shape, read.dtype)
             maps[f"operand{number}"] = IndexingMap(len(op.extents), read.axes)
-        types["result"], maps["result"] = end_type, end_map
+        types["result"] = TensorType(end_type.shape, result_dtype)
+        maps["result"] = end_map
         made = _contraction(op, types, maps, _chained(op, epilogue))
         return None if made is None else (made, [tuple(range(len(one.axes))) for one in reads])
 
@@ -216,14 +222,14 @@ class ConvolutionForm(ProductForm):
         if places is None:
             return None
         types = {**op.others, name: self._type(places, op.others[name].dtype)}
-        made = self._made(types, op.epilogue)
+        made = self._made(types, op.epilogue, op.result_dtype)
         return None if made is None else (made, name, places)
 
     def permuted(self, order: Sequence[int]) -> None:
         """None: the layout says the order of a convolution's axes."""
 
     def followed(  # noqa: D102
-        self, reads: Sequence[Read], epilogue: Epilogue
+        self, reads: Sequence[Read], epilogue: Epilogue, result_dtype: str
     ) -> tuple[ProductForm, list[Places]] | None:
         op, types, every = self.op, dict(self.op.others), []
         for number, read in enumerate(reads, len(types)):
@@ -232,7 +238,7 @@ class ConvolutionForm(ProductForm):
                 return None
             types[f"operand{number}"] = self._type(places, read.dtype)
             every.append(places)
-        made = self._made(types, _chained(op, epilogue))
+        made = self._made(types, _chained(op, epilogue), result_dtype)
         return None if made is None else (made, every)
 
     def _type(self, places: Places, dtype: str) -> TensorType:
@@ -240,12 +246,12 @@ class ConvolutionForm(ProductForm):
         return TensorType(tuple(shape), dtype)
 
     def _made(
-        self, types: Mapping[str, TensorType], epilogue: Epilogue | None
+        self, types: Mapping[str, TensorType], epilogue: Epilogue | None, result_dtype: str | None
     ) -> "ConvolutionForm | None":
         op = self.op
         operands = list(types.values())
         try:
-            made = with_epilogue(op, operands, epilogue, op.dtype, op.result_dtype)
+            made = with_epilogue(op, operands, epilogue, op.dtype, result_dtype)
         except OpError:
             return None
         return ConvolutionForm(made)
