@@ -81,7 +81,7 @@ ALLOWED = {
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"
-USER_MAY = {"numpy", "ml_dtypes", "rich", "torch", "tomli", "tomllib"}
+USER_MAY = {"numpy", "ml_dtypes", "mpmath", "rich", "torch", "tomli", "tomllib"}
 
 IMPORTERS = ("import_module", "__import__", "importorskip")
 

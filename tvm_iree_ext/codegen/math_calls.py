@@ -7,6 +7,7 @@ such a call becomes a branch: nothing of it may be computed in front.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import tvm_ffi
@@ -20,7 +21,17 @@ Expr: TypeAlias = ir.Expr
 Share: TypeAlias = Callable[[Expr], Expr]
 """Makes a value that is used several times cheap to repeat: a variable bound to it."""
 
-Lowering: TypeAlias = Callable[[ir.Call, Share], "Expr | None"]
+
+@dataclass(frozen=True)
+class Rarely:
+    """A value, and what computes another at a cost where a scalar condition holds."""
+
+    usual: Expr
+    condition: Expr
+    rare: Callable[[Share], Expr]
+
+
+Lowering: TypeAlias = Callable[[ir.Call, Share], "Expr | Rarely | None"]
 """The expression that stands for a call; None where the call may stay."""
 
 # TVM's own expressions for functions, by attributes of their operators, and what is none of them.
@@ -126,6 +137,8 @@ class _Statement:
         self._is_inner = inner
         call = ir.Call(call.op, arguments, attrs=call.attrs, ret_ty=call.ty)
         value = self._lowering(call, self._bound)
+        if isinstance(value, Rarely):
+            return self._unless(value)
         value = call if value is None else value
         return self._kept(value) if inner else value
 
@@ -152,6 +165,16 @@ class _Statement:
         self._before.append(tirx.AllocBuffer(cell))
         zero = tirx.const(0, "int32")
         return cell, [zero if lanes == 1 else tirx.Ramp(zero, tirx.const(1, "int32"), lanes)]
+
+    def _unless(self, choice: Rarely) -> Expr:
+        """The usual value, but for a branch that is seldom taken."""
+        cell, place = self._cell(choice.usual)
+        self._before.append(tirx.BufferStore(cell, choice.usual, place))
+        before, self._before = self._before, []
+        rare = tirx.BufferStore(cell, choice.rare(self._bound), place)
+        rare, self._before = _sequence([*self._before, rare]), before
+        self._before.append(tirx.IfThenElse(choice.condition, rare, None))
+        return tirx.BufferLoad(cell, place)
 
     def _branches(self, condition: Expr, *choices: Expr) -> Expr:
         """A choice, of which a branch computes one."""

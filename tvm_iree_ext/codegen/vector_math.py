@@ -10,6 +10,8 @@ within 1.5, exp and exp2 within 2, tanh and sigmoid within 4.  What exp and exp2
     log1p(x) = n * ln 2 + log1p(m),     1 + x = 2^n * (1 + m),   m from -0.25 to 0.5
     erf(x)   = x + x p(x^2),            and 1 - e^q(x) from 0.925 on
 
+Other functions are computed in float64: :mod:`.wide_math`.
+
 Where AVX-512 has instructions for x - floor(x) and for y * 2^floor(x), exp2 of a vector is these
 two and 2^f for f from 0 to 1.
 """
@@ -23,7 +25,9 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.target import codegen as llvm
 
-from tvm_iree_ext.codegen.math_calls import Share, replace_calls
+from tvm_iree_ext.codegen import wide_math
+from tvm_iree_ext.codegen.math_calls import Rarely, Share, replace_calls
+from tvm_iree_ext.codegen.polynomials import constant, polynomial
 
 Expr: TypeAlias = ir.Expr
 
@@ -124,13 +128,6 @@ _LOG_ERFC = (
 _ERF_FROM, _ERF_END = 0.925, 4.0  # from the end on 1 is the nearest number
 
 
-def constant(value: float, dtype: str) -> Expr:
-    """A number, or a vector of it."""
-    scalar, _, lanes = dtype.partition("x")
-    number = tirx.const(value, scalar)
-    return tirx.Broadcast(number, int(lanes)) if lanes else number
-
-
 _Lowering: TypeAlias = Callable[[Expr, Share], Expr]
 
 _SCALED = "float32x16"
@@ -138,15 +135,6 @@ _SCALED = "float32x16"
 
 _DOWNWARDS = 1
 """The instructions' number for rounding to the next integer below."""
-
-
-def polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
-    """``coefficients[0] + coefficients[1] x + ...``, by Horner's rule."""
-    dtype = str(x.ty.dtype)
-    result = constant(coefficients[-1], dtype)
-    for coefficient in reversed(coefficients[:-1]):
-        result = result * x + constant(coefficient, dtype)
-    return result
 
 
 def _power(
@@ -347,13 +335,18 @@ def lower_vector_math(
     scaled = _scaled_exp2(_COARSE_EXP2 if str(weights) == COARSE else _FRACTION_EXP2)
     has_scaling = target is not None and bool(llvm.llvm_cpu_has_features("avx512dq", target))
 
-    def lower(call: ir.Call, share: Share) -> Expr | None:
-        dtype = str(call.ty.dtype)
-        function, scalars = _LOWERINGS.get(getattr(call.op, "name", ""), (None, ()))
+    def lower(call: ir.Call, share: Share) -> Expr | Rarely | None:
+        dtype, name = str(call.ty.dtype), getattr(call.op, "name", "")
+        if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
+            return wide_math.LOWERINGS[name](call, share)
+        function, scalars = _LOWERINGS.get(name, (None, ()))
         if function is None or dtype.partition("x")[0] not in scalars:
             return None
         if function is exp2:
             function = scaled if has_scaling and dtype == _SCALED else usual
         return function(call.args[0], share)
 
-    return replace_calls(func, lower)
+    def is_ours(call: ir.Call) -> bool:
+        return getattr(call.op, "name", "") in wide_math.LOWERINGS
+
+    return replace_calls(func, lower, is_ours)

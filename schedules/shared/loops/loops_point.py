@@ -17,6 +17,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.codegen.vector_functions import is_vector_function
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, i64
 from tvm_iree_ext.schedules.shared.loops.loops_guards import Bounds
@@ -48,7 +49,7 @@ _OF_VECTORS = _OF_HALF | {ir.Op.get(name) for name in _WHOLE.split()}
 
 def _has_vectors(call: ir.Call) -> bool:
     is_half = any("float16" in str(getattr(one.ty, "dtype", "")) for one in (call, *call.args))
-    return call.op in (_OF_HALF if is_half else _OF_VECTORS)
+    return call.op in (_OF_HALF if is_half else _OF_VECTORS) or is_vector_function(call)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tvm_iree_ext.codegen.flattening import flatten_buffers
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.codegen.pass_seam import chosen
 from tvm_iree_ext.codegen.storage_reuse import reuse_storage
+from tvm_iree_ext.codegen.vector_functions import name_vector_functions
 from tvm_iree_ext.codegen.vector_math import lower_vector_math
 from tvm_iree_ext.codegen.zero_words import write_zeros
 from tvm_iree_ext.tir.function_body import with_body
@@ -99,6 +100,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),
         order_selects,
+        name_vector_functions,
         lane_fallbacks.compare_words_for_nan,
         tirx.transform.VectorizeLoop(True),
         lane_fallbacks.broadcast_words,

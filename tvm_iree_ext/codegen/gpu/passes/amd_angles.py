@@ -16,7 +16,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_iree_ext.codegen.math_calls import Share
-from tvm_iree_ext.codegen.vector_math import constant, polynomial
+from tvm_iree_ext.codegen.polynomials import constant, polynomial
 
 _QUARTER = (1.5707963267341256, 6.0771005065061922e-11)
 """pi/2 as a sum; the first has few enough digits to be multiplied exactly."""

@@ -21,13 +21,12 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.codegen.gpu.passes import amd_angles
 from tvm_iree_ext.codegen.math_calls import Share, replace_calls
+from tvm_iree_ext.codegen.polynomials import constant, polynomial
 from tvm_iree_ext.codegen.vector_math import (
     EXP2_OF_NEGATIVE,
-    constant,
     exp,
     exp2,
     exp2_of_negative,
-    polynomial,
     sigmoid,
     tanh,
 )

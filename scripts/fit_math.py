@@ -1,0 +1,123 @@
+"""Fit the polynomials of ``tvm_iree_ext/codegen/wide_math.py``, and print them with their errors.
+
+Each is the least in its largest relative error, by Lawson's method: least squares, whose weights
+are multiplied by the errors until these are level.  Exact values are mpmath's, of 40 digits.  Run
+it where NumPy and mpmath are installed:
+
+    .venv/bin/python scripts/fit_math.py
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+
+mpmath.mp.dps = 40
+_POINTS = 2000
+_ROUNDS = 400
+
+
+@dataclass(frozen=True)
+class Fit:
+    """``value(z)`` for ``z`` from ``low`` to ``high`` by a polynomial of so many terms."""
+
+    name: str
+    value: Callable[[mpmath.mpf], mpmath.mpf]
+    low: float
+    high: float
+    terms: int
+    first: float | None = None
+    """The first coefficient, where that is not free."""
+
+
+def _quotient(function: Callable[[mpmath.mpf], mpmath.mpf], first: mpmath.mpf | int) -> Callable:
+    """``f(t) / t`` of ``z = t^2``, which is ``first`` at 0."""
+
+    def value(z: mpmath.mpf) -> mpmath.mpf:
+        t = mpmath.sqrt(z)
+        return function(t) / t if z else mpmath.mpf(first)
+
+    return value
+
+
+def _expm1(r: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.expm1(r) / r if r else mpmath.mpf(1)
+
+
+_EIGHTH = float(mpmath.tan(mpmath.pi / 8))
+_LN2_2 = float(mpmath.log(2) / 2)
+_LOG_END = float(((mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)) ** 2)
+_HALF_PI, _QUARTER_PI = float(mpmath.pi / 2), float(mpmath.pi / 4)
+
+FITS = (
+    Fit("SIN", _quotient(mpmath.sin, 1), 0.0, _HALF_PI**2, 7, 1.0),
+    Fit("SIN_NEAR", _quotient(mpmath.sin, 1), 0.0, _QUARTER_PI**2, 6, 1.0),
+    Fit("COS_NEAR", lambda z: mpmath.cos(mpmath.sqrt(z)), 0.0, _QUARTER_PI**2, 6, 1.0),
+    Fit("ATAN", _quotient(mpmath.atan, 1), 0.0, _EIGHTH**2, 8, 1.0),
+    Fit("EXPM1", _expm1, -_LN2_2, _LN2_2, 9, 1.0),
+    Fit("EXP2", lambda f: mpmath.power(2, f), -0.5, 0.5, 9),
+    # log2((1 + s) / (1 - s)) / s of s^2.
+    Fit(
+        "LOG2",
+        _quotient(lambda s: 2 * mpmath.atanh(s) / mpmath.log(2), 2 / mpmath.log(2)),
+        *(0.0, _LOG_END, 7),
+    ),
+)
+
+
+def fitted(fit: Fit) -> tuple[tuple[float, ...], float]:
+    """The coefficients, and the largest relative error, of coefficients as float64."""
+    middle, radius = (fit.high + fit.low) / 2, (fit.high - fit.low) / 2
+    angles = (np.arange(_POINTS) + 0.5) * np.pi / _POINTS
+    places = middle - radius * np.cos(angles)
+    exact = np.array([fit.value(mpmath.mpf(z)) for z in places])
+    values = exact.astype(np.longdouble)
+    begin = 0 if fit.first is None else 1
+    powers = (places.astype(np.longdouble)[:, None] / radius) ** np.arange(begin, fit.terms)
+    rest = values - (0 if fit.first is None else np.longdouble(fit.first))
+    weights, best = np.full(_POINTS, 1 / _POINTS, np.longdouble), (np.inf, ())
+    for _ in range(_ROUNDS):
+        scale = np.sqrt(weights) / np.abs(values)
+        found = _least_squares(powers * scale[:, None], rest * scale)
+        errors = np.abs((powers @ found - rest) / values)
+        if errors.max() < best[0]:
+            best = (errors.max(), tuple(found / radius ** np.arange(begin, fit.terms)))
+        weights = weights * (errors / errors.max() + np.longdouble(1e-9))
+        weights /= weights.sum()
+    coefficients: tuple[float, ...] = tuple(map(float, best[1]))
+    coefficients = coefficients if fit.first is None else (fit.first, *coefficients)
+    return coefficients, error_of(fit, coefficients)
+
+
+def _least_squares(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The solution by Householder's reflections, in the matrix' own precision."""
+    matrix, values = matrix.copy(), values.copy()
+    columns = matrix.shape[1]
+    for column in range(columns):
+        part = matrix[column:, column]
+        reflection = part.copy()
+        reflection[0] += np.copysign(np.sqrt((part * part).sum()), part[0])
+        reflection /= np.sqrt((reflection * reflection).sum())
+        matrix[column:] -= 2 * np.outer(reflection, reflection @ matrix[column:])
+        values[column:] -= 2 * reflection * (reflection @ values[column:])
+    solution = np.zeros(columns, matrix.dtype)
+    for row in reversed(range(columns)):
+        known = matrix[row, row + 1 : columns] @ solution[row + 1 :]
+        solution[row] = (values[row] - known) / matrix[row, row]
+    return solution
+
+
+def error_of(fit: Fit, coefficients: Sequence[float], points: int = 501) -> float:
+    """The largest relative error of a polynomial, at points that were not fitted."""
+    places = [mpmath.mpf(z) for z in np.linspace(fit.low, fit.high, points)]
+    backwards = [mpmath.mpf(one) for one in reversed(coefficients)]
+    errors = [abs(mpmath.polyval(backwards, z) / fit.value(z) - 1) for z in places]
+    return float(max(errors))
+
+
+if __name__ == "__main__":
+    for fit in FITS:
+        coefficients, error = fitted(fit)
+        print(f"_{fit.name} = (  # {error:.1e}")
+        print(*(f"    {one!r}," for one in coefficients), ")", sep="\n")
