@@ -17,6 +17,7 @@ from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.base.garbage import collector_at_rest
 from tvm_iree_ext.frontends import torch_export, torch_weights
 from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
+from tvm_iree_ext.frontends.jax_constants import text_beside_constants
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
 from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
 from tvm_iree_ext.mlir.from_file import import_program
@@ -93,14 +94,14 @@ def import_jax(
         lowered = jitted.lower(*examples, **named)
     elif examples or named or donate_argnums != ():
         raise MlirError("what is lowered already takes no arguments to trace with")
-    text = lowered.as_text("stablehlo", debug_info=True)
+    text, constants = text_beside_constants(lowered)
     _refuse_unsigned_products(text)
     if _SMALLEST.search(text):
         raise MlirError(
             "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
         )
     text = without_lapack(taken_forms(_widened_by_signed(text)))
-    return _import(_writes(text), "stablehlo", _boundaries_of_jax(lowered))
+    return _import(_writes(text), "stablehlo", _boundaries_of_jax(lowered), constants)
 
 
 def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
