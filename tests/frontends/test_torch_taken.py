@@ -18,7 +18,8 @@ CASES = [
     (lambda x: F.scaled_dot_product_attention(x, x, x, MASK.to(x.device)), X, False),
     (lambda x: F.scaled_dot_product_attention(x, x, x), X.double(), False),
     (lambda x: F.gelu(x), X, True),
-    (lambda x: F.gelu(x, approximate="tanh"), X, False),
+    (lambda x: F.gelu(x, approximate="tanh"), X, True),
+    (lambda x: F.gelu(x, approximate="tanh"), X.half(), False),
     (lambda x: x > 0.5, X, True),
     (lambda x: x > 1, X, False),
     (lambda x: x > 1, WHOLE, True),
@@ -56,6 +57,12 @@ def tracings(monkeypatch):
 def test_only_what_is_not_taken_is_traced_anew(tracings, function, x, is_taken):
     exported(Computed(function), (x,), {})
     assert ({} in tracings) is not is_taken
+
+
+def test_what_is_replaced_early_is_replaced(tracings):
+    program = exported(Computed(lambda x: F.gelu(x, approximate="tanh")), (X,), {})
+    assert len(tracings) == 1
+    assert torch.ops.aten.gelu.default not in {node.target for node in program.graph.nodes}
 
 
 def test_no_guards_are_made_where_extents_are_known(monkeypatch):

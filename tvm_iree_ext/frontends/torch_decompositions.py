@@ -60,6 +60,17 @@ def replaced(program: Any) -> Any:
         raise MlirError(": ".join([*map(":".join, lines[-1:]), reason])) from None
 
 
+def replaced_early(program: Any) -> Any:
+    """The same program, for the tracing in which its operators become simpler ones.
+
+    What is replaced here needs none of its own; its parts must be no operators of that tracing's.
+    """
+    for node in program.graph.nodes:
+        if node.target is aten.gelu.default and not (is_taken(node) or is_narrow(node)):
+            node.target = gelu
+    return program
+
+
 def _of(*operators: Any) -> Callable[[Any], Any]:
     def enter(function: Any) -> Any:
         TABLE.update(dict.fromkeys(operators, function))

@@ -34,7 +34,9 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     with without_fast_path(), lazy_clones(), _without_guards():
         traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
-        traced = traced.run_decompositions(decompositions)
+        from tvm_iree_ext.frontends.torch_decompositions import replaced_early
+
+        traced = replaced_early(traced).run_decompositions(decompositions)
     return _corrected(traced)
 
 

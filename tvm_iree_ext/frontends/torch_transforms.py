@@ -20,13 +20,12 @@ _REAL_LINE = aten.fft_rfft.default  # what IREE takes
 
 def by_three(program: Any) -> Any:
     """An exported program whose transforms are the three that PyTorch makes all others of."""
-    table = {
-        operator: one
-        for operator, one in torch.export.default_decompositions().items()
-        if str(operator).startswith("aten.fft_")
-    }
-    found = {node.target for node in program.graph.nodes if _is_foreign(node)} & {*table}
-    return program.run_decompositions({one: table[one] for one in found}) if found else program
+    foreign = {node.target for node in program.graph.nodes if _is_foreign(node)}
+    if not foreign:
+        return program
+    every = torch.export.default_decompositions().items()  # a table that takes a while
+    found = {operator: one for operator, one in every if operator in foreign}
+    return program.run_decompositions(found) if found else program
 
 
 def _is_foreign(node: Any) -> bool:
