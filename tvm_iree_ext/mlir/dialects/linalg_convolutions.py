@@ -1,24 +1,27 @@
 """Convolutions of ``linalg`` by the registry's op, the padding before them included.
 
-Of one or two dimensions, in groups or not, with whatever their sums begin with.  A letter stands
-for each axis: images ``n``, rows ``h`` and columns ``w``, groups ``g``, a group's channels ``c``
-and its filters ``f``.
+Of one to three dimensions, in groups or not, with whatever their sums begin with.  A letter stands
+for each axis: images ``n``, planes ``d``, rows ``h`` and columns ``w``, groups ``g``, a group's
+channels ``c`` and its filters ``f``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from tvm_iree_ext import ops
-from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.mlir.base.import_errors import Unsupported
-from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero, plain
+from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Value, is_zero, plain
 from tvm_iree_ext.mlir.dialects.linalg_contractions import PlainLoops, check_types, product
 from tvm_iree_ext.mlir.dialects.linalg_generic import generic
+from tvm_iree_ext.mlir.dialects.linalg_image_convolutions import (
+    before_padding,
+    called,
+    flat_numbers,
+    image_convolution,
+)
 from tvm_iree_ext.mlir.dialects.linalg_transposed_convolutions import (
     SpreadAxis,
     transposed_convolution,
 )
-from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.dialects.linalg_volume_convolutions import volume_convolution
 from tvm_iree_ext.mlir.dialects.tensor_dialect import moved, reshaped
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -34,6 +37,8 @@ _FORMS = {
     "linalg.conv_2d_nhwc_fhwc": ("nhwc", "fhwc", "nhwf"),
     "linalg.conv_2d_nhwc_hwcf": ("nhwc", "hwcf", "nhwf"),
     "linalg.conv_2d_nhwgc_gfhwc": ("nhwgc", "gfhwc", "nhwgf"),
+    "linalg.conv_3d_ncdhw_fcdhw": ("ncdhw", "fcdhw", "nfdhw"),
+    "linalg.conv_3d_ndhwc_dhwcf": ("ndhwc", "dhwcf", "ndhwf"),
     "linalg.depthwise_conv_1d_ncw_cw": ("ngw", "gw", "ngw"),
     "linalg.depthwise_conv_1d_nwc_wc": ("nwg", "wg", "nwg"),
     "linalg.depthwise_conv_1d_nwc_wcm": ("nwg", "wgf", "nwgf"),
@@ -70,9 +75,13 @@ def _registry_convolution(
     if any(not isinstance(plain(one), int) for one in taps.shape):
         raise PlainLoops("the filter's extents are known in a call only")
     letters = _FORMS[op.name]
+    if "d" in letters[0]:
+        steps = [flat_numbers(op, name) for name in ("strides", "dilations")]
+        return volume_convolution(scope, op.name, letters, (image, taps, out), *steps)
     layout: Layout = "NCHW" if letters[0].endswith("w") else "NHWC"
     orders = _ORDERS[layout]
-    source, axes, padding = _with_padding(scope, image, letters[0])
+    source, axes, pads = before_padding(scope, image, letters[0])
+    padding = pads.get("h", (0, 0)), pads["w"]
     seen = _arranged(scope, source, axes, orders[0])
     kernel = _arranged(scope, _in_order(scope, op, taps, letters[1], orders[1]), *_same(orders[1]))
     begun = _arranged(scope, out, letters[2], orders[2])
@@ -82,44 +91,18 @@ def _registry_convolution(
         transposed = _transposed(scope, image, (kernel, begun), letters[0], layout)
         if transposed is not None:
             return [reshaped(scope, transposed, out.shape)]
-    pads = [one for pair in padding for one in pair]
     single = [plain(taps.shape[letters[1].index(one)]) for one in letters[1] if one in "hw"]
-    if groups == 1 and strides == (1, 1) and single == [1] * len(single) and not any(pads):
+    if (
+        groups == 1
+        and strides == (1, 1)
+        and single == [1] * len(single)
+        and padding == ((0, 0), (0, 0))
+    ):
         matrices, factors = _pointwise(scope, (seen, kernel, begun), orders, is_zero(out))
-        return _called(scope, matrices, factors, begun, out)
-    given: dict[str, Any] = {}
-    if not is_zero(out):
-        given = {"operands": [type_of(scope, begun)], "epilogue": lambda sums, init: sums + init}
-    try:
-        made = ops.conv_2d(
-            type_of(scope, seen),
-            type_of(scope, kernel),
-            layout=layout,
-            strides=strides,
-            dilations=dilations,
-            padding=padding,
-            groups=plain(groups),
-            algorithm="im2col",  # Winograd's rounding is more than a program's own sums have
-            result_dtype=out.element.storage[0],
-            **given,
-        )
-    except OpError as error:
-        raise PlainLoops(str(error)) from error
-    operands: dict[str, Value] = {"input": seen, "filter": kernel, "operand0": begun}
-    return _called(scope, made, operands, begun, out)
-
-
-def _called(
-    scope: Scope, made: Op, operands: Mapping[str, Value], begun: AnyTensor, out: AnyTensor
-) -> list[Value]:
-    """The result of an op, by the shape of the convolution's."""
-    pairs = zip(made.signature.results[0].shape, map(plain, begun.shape), strict=True)
-    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
-        raise PlainLoops("the image is larger than the result needs")
-    (value,) = call_op(scope, made, operands, [begun])
-    if not isinstance(value, TENSORS):
-        raise Unsupported("a convolution without a tensor")
-    return [reshaped(scope, value, out.shape)]
+        return called(scope, matrices, factors, begun, out)
+    how = {"layout": layout, "strides": strides, "dilations": dilations, "padding": padding}
+    made, operands = image_convolution(scope, (seen, kernel, begun), is_zero(out), groups, **how)
+    return called(scope, made, operands, begun, out)
 
 
 def _pointwise(
@@ -189,21 +172,6 @@ def _in_order(
     return reshaped(scope, taps, tuple(extents.get(letter, 1) for letter in wanted))
 
 
-def _with_padding(
-    scope: Scope, image: AnyTensor, letters: str
-) -> tuple[AnyTensor, str, tuple[Sequence[int], Sequence[int]]]:
-    """The image before it was padded, its axes, and its padding; itself where it was not."""
-    _, whole = scope.function.views.get(id(image), (image, image))
-    padded = scope.function.padded.get(id(whole))
-    if padded is not None:
-        _, source, pads = padded
-        axes = letters if len(pads) == len(letters) else letters.replace("g", "")
-        by = dict(zip(axes, pads, strict=False))
-        if len(axes) == len(pads) and all(by[one] == (0, 0) for one in axes if one not in "hw"):
-            return source, axes, (by.get("h", (0, 0)), by["w"])
-    return image, letters, ((0, 0), (0, 0))
-
-
 def _transposed(
     scope: Scope,
     image: AnyTensor,
@@ -237,8 +205,7 @@ def _transposed(
 
 def _numbers(op: form.ParsedOperation, name: str) -> tuple[int, int]:
     """An attribute for rows and columns; that of a convolution of one dimension is for columns."""
-    given = op.attributes.get(name)
-    flat = [int(one) for one in given.values.reshape(-1)] if isinstance(given, form.Dense) else [1]
+    flat = flat_numbers(op, name)
     rank = len(_FORMS[op.name][0].replace("n", "").replace("g", "").replace("c", ""))
     return (1, flat[0]) if rank == 1 else (flat[0], flat[-1])
 
