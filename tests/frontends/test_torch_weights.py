@@ -36,6 +36,22 @@ def test_tracing_copies_no_weights(monkeypatch):
     assert copied == [(2, 64)]
 
 
+def test_arrays_of_numpy_are_traced_as_they_are(tmp_path):
+    """Their memory is not PyTorch's own, which could be cloned lazily."""
+
+    class Doubled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = torch.from_numpy(np.ones((32, 32), "float32"))
+
+        def forward(self, x):
+            return x + x + self.held
+
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((32, 32)).astype("float32"))
+    program = ext.from_torch(Doubled(), x, folder=tmp_path / "p")
+    torch.testing.assert_close(program(x), x + x + 1)
+
+
 def test_a_weight_that_two_layers_share_is_one_constant(tmp_path):
     class Tied(torch.nn.Module):
         def __init__(self):

@@ -35,7 +35,10 @@ def lazy_clones() -> Iterator[None]:
         if not is_plain or named or x.device.type != "cpu" or x.nbytes < _LEAST_BYTES:
             return clone(x, **named)
         with torch.no_grad():
-            return lazy(x).requires_grad_(x.requires_grad)
+            try:
+                return lazy(x).requires_grad_(x.requires_grad)
+            except RuntimeError:  # memory that is not PyTorch's own, such as an array's
+                return clone(x, **named)
 
     builder.clone_input = cloned
     try:
