@@ -26,6 +26,7 @@ from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.fusion.meeting_elementwise import join_meeting_elementwise
 from tvm_iree_ext.programs.fusion.position_functions import inline_positions
 from tvm_iree_ext.programs.fusion.reduced_producers import fuse_into_reductions
+from tvm_iree_ext.programs.fusion.sorted_prefixes import SortedPrefixes
 from tvm_iree_ext.programs.fusion.unit_reshapes import fold_unit_reshapes
 from tvm_iree_ext.programs.fusion.whole_transforms import WholeTransforms
 from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
@@ -80,6 +81,7 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
+    mod = SortedPrefixes(mod, ops).run()
     parameters = dict(imported.parameters)
     mod = WholeTransforms(mod, ops, parameters).run()
     mod = relax.transform.DeadCodeElimination(entries)(mod)
