@@ -50,6 +50,13 @@ _LN2_2 = float(mpmath.log(2) / 2)
 _LOG_END = float(((mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)) ** 2)
 _HALF_PI, _QUARTER_PI = float(mpmath.pi / 2), float(mpmath.pi / 4)
 
+
+def _erfcx(t: mpmath.mpf) -> mpmath.mpf:
+    """``e^x^2 erfc(x) / t`` for ``t = 2 / (2 + x)``."""
+    x = 2 * (1 - t) / t
+    return mpmath.exp(x * x) * mpmath.erfc(x) / t
+
+
 FITS = (
     Fit("SIN", _quotient(mpmath.sin, 1), 0.0, _HALF_PI**2, 7, 1.0),
     Fit("SIN_NEAR", _quotient(mpmath.sin, 1), 0.0, _QUARTER_PI**2, 6, 1.0),
@@ -57,6 +64,7 @@ FITS = (
     Fit("ATAN", _quotient(mpmath.atan, 1), 0.0, _EIGHTH**2, 8, 1.0),
     Fit("EXPM1", _expm1, -_LN2_2, _LN2_2, 9, 1.0),
     Fit("EXP2", lambda f: mpmath.power(2, f), -0.5, 0.5, 9),
+    Fit("ERFCX", _erfcx, 2 / 12.5, 1.0, 15),
     # log2((1 + s) / (1 - s)) / s of s^2.
     Fit(
         "LOG2",

@@ -338,7 +338,7 @@ def lower_vector_math(
     def lower(call: ir.Call, share: Share) -> Expr | Rarely | None:
         dtype, name = str(call.ty.dtype), getattr(call.op, "name", "")
         if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
-            return wide_math.LOWERINGS[name](call, share)
+            return wide_math.LOWERINGS[name](*call.args, share)
         function, scalars = _LOWERINGS.get(name, (None, ()))
         if function is None or dtype.partition("x")[0] not in scalars:
             return None

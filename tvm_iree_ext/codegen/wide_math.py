@@ -24,7 +24,7 @@ from tvm import DataType, ir, tirx
 
 from tvm_iree_ext.codegen.math_calls import Rarely, Share
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
-from tvm_iree_ext.codegen.vector_functions import EXPM1
+from tvm_iree_ext.codegen.vector_functions import CBRT, ERFC, EXPM1
 
 Expr: TypeAlias = ir.Expr
 
@@ -85,6 +85,23 @@ _EXP2 = (  # 7.7e-13
     1.5309737402091512e-05,
     1.3175857738953984e-06,
 )
+_ERFCX = (  # 4.0e-12
+    0.282094338529972,
+    0.28211247211431495,
+    0.24652127145357636,
+    0.17959939444808365,
+    0.06052078261577675,
+    0.11145737488385124,
+    -0.4770258127577639,
+    1.0675187947252032,
+    -2.193456767274797,
+    3.1136117601329163,
+    -2.868582040377162,
+    1.7199843808182291,
+    -0.6549027824506667,
+    0.1447233166133767,
+    -0.014176483470892932,
+)
 _LOG2 = (  # 2.1e-16
     2.885390081777927,
     0.9617966939243369,
@@ -113,6 +130,7 @@ _TWO_BY_PI = (
 _ROUND = 1.5 * 2.0**52
 _BIAS, _MANTISSA = 1023, 52
 _EIGHTH_PI_TANGENT = math.tan(math.pi / 8)
+_ERFC_END = 10.5  # from there on float32 has 0
 _MOST_EXPONENT = 200.0  # beyond the range of float32, within that of float64
 
 
@@ -217,19 +235,18 @@ def _exact_sum(a: Expr, b: Expr, share: Share) -> tuple[Expr, Expr]:
     return total, share((a - (total - taken)) + (b - taken))
 
 
-def sin(call: ir.Call, share: Share) -> Rarely:
+def sin(x: Expr, share: Share) -> Rarely:
     """Sine."""
-    return _sine(call, share, 0.0)
+    return _sine(x, share, 0.0)
 
 
-def cos(call: ir.Call, share: Share) -> Rarely:
+def cos(x: Expr, share: Share) -> Rarely:
     """Cosine: the sine of ``x + pi / 2``."""
-    return _sine(call, share, 0.5)
+    return _sine(x, share, 0.5)
 
 
-def _sine(call: ir.Call, share: Share, ahead: float) -> Rarely:
+def _sine(x: Expr, share: Share, ahead: float) -> Rarely:
     """The sine of ``x + ahead * pi``."""
-    (x,) = call.args
     d = share(_wide(x))
 
     def of(total: Expr, r: Expr, share: Share) -> Expr:
@@ -241,9 +258,8 @@ def _sine(call: ir.Call, share: Share, ahead: float) -> Rarely:
     return _or_far(x, usual, lambda share: of(*_far_rest(d, 2.0, ahead, share), share))
 
 
-def tan(call: ir.Call, share: Share) -> Rarely:
+def tan(x: Expr, share: Share) -> Rarely:
     """Tangent, of the rest beyond a multiple of pi / 2, or what that inverts to."""
-    (x,) = call.args
     d = share(_wide(x))
 
     def of(total: Expr, r: Expr, share: Share) -> Expr:
@@ -268,22 +284,21 @@ def _exp_less_1(d: Expr, share: Share) -> Expr:
     return tirx.Select(tirx.EQ(power, one), part, part * power + (power - one))
 
 
-def expm1(call: ir.Call, share: Share) -> Expr:
+def expm1(x: Expr, share: Share) -> Expr:
     """``e^x - 1``."""
-    return _narrow(_exp_less_1(share(_within(_wide(call.args[0]), _MOST_EXPONENT)), share))
+    return _narrow(_exp_less_1(share(_within(_wide(x), _MOST_EXPONENT)), share))
 
 
-def sinh(call: ir.Call, share: Share) -> Expr:
+def sinh(x: Expr, share: Share) -> Expr:
     """Hyperbolic sine: ``(t + t / (t + 1)) / 2`` for ``t = e^|x| - 1``."""
-    (x,) = call.args
     t = share(_exp_less_1(share(_within(_size(_wide(x)), _MOST_EXPONENT)), share))
     value = share(_like(0.5, t) * (t + t / (t + _like(1.0, t))))
     return _turned(share(_narrow(value)), _sign(x))
 
 
-def cosh(call: ir.Call, share: Share) -> Expr:
+def cosh(x: Expr, share: Share) -> Expr:
     """Hyperbolic cosine: ``(e^x + e^-x) / 2``."""
-    d = share(_within(_size(_wide(call.args[0])), _MOST_EXPONENT))
+    d = share(_within(_size(_wide(x)), _MOST_EXPONENT))
     power = share(_exp_less_1(d, share) + _like(1.0, d))
     return _narrow(_like(0.5, d) * (power + _like(1.0, d) / power))
 
@@ -306,9 +321,8 @@ def _log2_of(d: Expr, share: Share) -> Expr:
     return n + s * polynomial(share(s * s), _LOG2)
 
 
-def _logarithm(call: ir.Call, share: Share, unit: float) -> Expr:
+def _logarithm(x: Expr, share: Share, unit: float) -> Expr:
     """log2, times what it is in another base's."""
-    (x,) = call.args
     d = share(_wide(x))
     value = _log2_of(d, share) * _like(unit, d) if unit != 1.0 else _log2_of(d, share)
     infinity, zero = _like(math.inf, x), _like(0.0, x)
@@ -317,14 +331,14 @@ def _logarithm(call: ir.Call, share: Share, unit: float) -> Expr:
     return tirx.Select(x > zero, within, at_end)
 
 
-def log2(call: ir.Call, share: Share) -> Expr:
+def log2(x: Expr, share: Share) -> Expr:
     """Logarithm to base 2."""
-    return _logarithm(call, share, 1.0)
+    return _logarithm(x, share, 1.0)
 
 
-def log10(call: ir.Call, share: Share) -> Expr:
+def log10(x: Expr, share: Share) -> Expr:
     """Logarithm to base 10."""
-    return _logarithm(call, share, math.log10(2.0))
+    return _logarithm(x, share, math.log10(2.0))
 
 
 def _exp2_of(d: Expr, share: Share) -> Expr:
@@ -334,9 +348,8 @@ def _exp2_of(d: Expr, share: Share) -> Expr:
     return polynomial(share(bounded - n), _EXP2) * _power_of_2(n)
 
 
-def power(call: ir.Call, share: Share) -> Expr:
+def power(x: Expr, y: Expr, share: Share) -> Expr:
     """``x^y``, with C's special values."""
-    x, y = call.args
     zero, one, infinity = (_like(value, x) for value in (0.0, 1.0, math.inf))
     size = share(_size(x))
     d = share(_wide(size))
@@ -379,17 +392,15 @@ def _arc_tangent(y: Expr, x: Expr, share: Share) -> Expr:
     return _turned(tirx.Select(is_left, _like(math.pi, x) - angle, angle), _sign(y))
 
 
-def atan(call: ir.Call, share: Share) -> Expr:
+def atan(x: Expr, share: Share) -> Expr:
     """Inverse tangent."""
-    (x,) = call.args
     d = share(_wide(x))
     value = _narrow(_arc_tangent(d, _like(1.0, d), share))
     return tirx.Select(_size(x) <= _like(math.inf, x), value, x)
 
 
-def atan2(call: ir.Call, share: Share) -> Expr:
+def atan2(y: Expr, x: Expr, share: Share) -> Expr:
     """The angle of a point, from ``-pi`` to ``pi``."""
-    y, x = call.args
     value = _narrow(_arc_tangent(share(_wide(y)), share(_wide(x)), share))
     infinity = _like(math.inf, x)
     is_number = tirx.And(_size(x) <= infinity, _size(y) <= infinity)
@@ -402,25 +413,41 @@ def _beside(d: Expr) -> Expr:
     return tirx.sqrt((one - d) * (one + d))
 
 
-def asin(call: ir.Call, share: Share) -> Expr:
+def asin(x: Expr, share: Share) -> Expr:
     """Inverse sine."""
-    (x,) = call.args
     d = share(_wide(x))
     value = _narrow(_arc_tangent(d, share(_beside(d)), share))
     return tirx.Select(_size(x) <= _like(1.0, x), value, _like(math.nan, x))
 
 
-def acos(call: ir.Call, share: Share) -> Expr:
+def acos(x: Expr, share: Share) -> Expr:
     """Inverse cosine."""
-    (x,) = call.args
     d = share(_wide(x))
     value = _narrow(_arc_tangent(share(_beside(d)), d, share))
     return tirx.Select(_size(x) <= _like(1.0, x), value, _like(math.nan, x))
 
 
-def asinh(call: ir.Call, share: Share) -> Expr:
+def cbrt(x: Expr, share: Share) -> Expr:
+    """Cube root."""
+    size = share(_size(x))
+    d = share(_wide(size))
+    value = share(_narrow(_exp2_of(share(_log2_of(d, share) * _like(1 / 3, d)), share)))
+    is_usual = tirx.And(size > _like(0.0, x), size < _like(math.inf, x))
+    return tirx.Select(is_usual, _turned(value, _sign(x)), x)
+
+
+def erfc(x: Expr, share: Share) -> Expr:
+    """Complement of the error function: ``e^-x^2 t p(t)`` for ``t = 2 / (2 + |x|)``."""
+    d = share(_within(_size(_wide(x)), _ERFC_END))
+    two = _like(2.0, d)
+    t = share(two / (two + d))
+    scale = _exp2_of(share(d * d * _like(-1 / math.log(2), d)), share)
+    value = share(scale * (t * polynomial(t, _ERFCX)))
+    return _narrow(tirx.Select(x < _like(0.0, x), two - value, value))
+
+
+def asinh(x: Expr, share: Share) -> Expr:
     """Inverse hyperbolic sine: ``log(x + sqrt(x^2 + 1))``, and its series near 0."""
-    (x,) = call.args
     size = share(_size(_wide(x)))
     square, one = share(size * size), _like(1.0, size)
     far = _log2_of(share(size + tirx.sqrt(square + one)), share) * _like(math.log(2), size)
@@ -429,9 +456,8 @@ def asinh(call: ir.Call, share: Share) -> Expr:
     return tirx.Select(_size(x) < _like(math.inf, x), _turned(_narrow(value), _sign(x)), x)
 
 
-def acosh(call: ir.Call, share: Share) -> Expr:
+def acosh(x: Expr, share: Share) -> Expr:
     """Inverse hyperbolic cosine: ``log(x + sqrt(x^2 - 1))``."""
-    (x,) = call.args
     d, one = share(_wide(x)), _like(1.0, x)
     root = tirx.sqrt((d - _like(1.0, d)) * (d + _like(1.0, d)))
     value = _narrow(_log2_of(share(d + root), share) * _like(math.log(2), d))
@@ -439,7 +465,7 @@ def acosh(call: ir.Call, share: Share) -> Expr:
     return tirx.Select(x >= one, within, _like(math.nan, x))
 
 
-LOWERINGS: dict[str, Callable[[ir.Call, Share], Expr | Rarely]] = {
+LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.acos": acos,
     "tirx.acosh": acosh,
     "tirx.asin": asin,
@@ -454,6 +480,8 @@ LOWERINGS: dict[str, Callable[[ir.Call, Share], Expr | Rarely]] = {
     "tirx.sinh": sinh,
     "tirx.tan": tan,
     "prim.log2": log2,
+    CBRT: cbrt,
+    ERFC: erfc,
     EXPM1: expm1,
 }
-"""By the operator that is lowered, of float32."""
+"""By the operator that is lowered, of float32: functions of its arguments and a Share."""

@@ -11,6 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import compilation_pipeline
 from tvm.tirx.script import builder as I
 
+import tvm_iree_ext as ext
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.codegen.gpu.passes.amd_math import lower_amd_math
 from tvm_iree_ext.codegen.vector_math import EXP2_OF_NEGATIVE
@@ -143,3 +144,35 @@ def test_a_negative_exponent_may_be_infinite():
 def test_the_smallest_numbers_have_logarithms():
     x = np.array([5e-324, 1e-310, 2.3e-308])
     np.testing.assert_allclose(apply("log", x), np.log(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_sign_of_another(dtype):
+    values = np.array([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan], dtype)
+    for sign in (1.0, -0.0, -3.0):
+        result = apply("copysign", values, sign)
+        np.testing.assert_array_equal(result, np.copysign(values, sign))
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(np.copysign(values, sign)))
+
+
+ONE = """acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 floor log
+    log10 log1p log2 round roundeven rsqrt sin sinh sqrt tan tanh trunc"""
+OF_ONE = [*ONE.split()]
+OF_TWO, OF_THREE = ["atan2", "copysign", "powf"], ["fma"]
+
+
+def test_every_function_of_the_math_dialect_builds(tmp_path):
+    pytest.importorskip("iree.compiler", reason="IREE is not installed: pip install '.[mlir]'")
+    text = ""
+    for count, names in enumerate((OF_ONE, OF_TWO, OF_THREE), 1):
+        for name in names:
+            given = ", ".join(f"%a{n}: tensor<64xf32>" for n in range(count))
+            operands = ", ".join(f"%a{n}" for n in range(count))
+            text += (
+                f"func.func @{name}({given}) -> tensor<64xf32> {{\n"
+                f"  %0 = math.{name} {operands} : tensor<64xf32>\n"
+                "  return %0 : tensor<64xf32>\n}\n"
+            )
+    imported = ext.mlir.import_program(text)
+    program = ext.build(imported, "rocm:gfx942", folder=tmp_path / "p")
+    assert len(program.manifest.functions) == len(OF_ONE) + len(OF_TWO) + len(OF_THREE)

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from tvm import ir, tirx
 
+from tvm_iree_ext.codegen import wide_math
 from tvm_iree_ext.codegen.gpu.passes import amd_angles
 from tvm_iree_ext.codegen.math_calls import Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
@@ -257,6 +258,17 @@ def _pow(x: Expr, y: Expr, share: Share) -> Expr:
     return tirx.Select(tirx.And(has_none, tirx.Not(is_whole)), const(math.nan), signed)
 
 
+def _copysign(x: Expr, y: Expr, share: Share) -> Expr:
+    kind = _integer(x)
+    sign = constant(-(1 << (_form(x)[0].bits - 1)), kind)
+    size = tirx.reinterpret(kind, x) & tirx.bitwise_xor(sign, constant(-1, kind))
+    return tirx.reinterpret(str(x.ty.dtype), size | (tirx.reinterpret(kind, y) & sign))
+
+
+def _fma(x: Expr, y: Expr, z: Expr, share: Share) -> Expr:
+    return tirx.call_llvm_pure_intrin(str(x.ty.dtype), "llvm.fma", x, y, z)
+
+
 _BOTH = ("float32", "float64")
 _LOWERINGS: dict[str, tuple[tuple[str, ...], Callable[..., Expr]]] = {
     "exp": (("float64",), exp),
@@ -275,6 +287,19 @@ _LOWERINGS: dict[str, tuple[tuple[str, ...], Callable[..., Expr]]] = {
     "cos": (("float32",), amd_angles.cos),
     "tan": (("float32",), amd_angles.tan),
     "pow": (("float32",), _pow),
+    "copysign": (_BOTH, _copysign),
+    "fma": (_BOTH, _fma),
+    "fmaf": (_BOTH, _fma),
+    # Of float64 there is none yet: LLVM names the function that is missing.
+    "acos": (("float32",), wide_math.acos),
+    "acosh": (("float32",), wide_math.acosh),
+    "asin": (("float32",), wide_math.asin),
+    "asinh": (("float32",), wide_math.asinh),
+    "atan": (("float32",), wide_math.atan),
+    "atan2": (("float32",), wide_math.atan2),
+    "cbrtf": (("float32",), wide_math.cbrt),
+    "erfcf": (("float32",), wide_math.erfc),
+    "expm1f": (("float32",), wide_math.expm1),
 }
 
 
