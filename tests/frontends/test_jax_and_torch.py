@@ -406,7 +406,8 @@ def test_donated_arguments_of_jax_are_updated(tmp_path):
     jax = needs("jax", "jax")
 
     def step(x, cache, place):
-        cache = jax.lax.dynamic_update_slice(cache, x[None] * 2, (place, 0))
+        place = jax.numpy.asarray(place, "int32")
+        cache = jax.lax.dynamic_update_slice(cache, x[None] * 2, (place, 0 * place))
         return cache.sum(0), cache, cache.at[0].add(1)[:2]
 
     rng = np.random.default_rng(0)

@@ -2,7 +2,11 @@
 
 import dataclasses
 
-from tvm_iree_ext.schedules.cpu.products.register_tiles import depth_tile, register_tile
+from tvm_iree_ext.schedules.cpu.products.register_tiles import (
+    column_vectors,
+    depth_tile,
+    register_tile,
+)
 from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.targets.cpu_models import CpuModel, cpu_model, figures
 from tvm_iree_ext.targets.names import make_target
@@ -40,6 +44,7 @@ def test_a_model_without_figures_takes_none_for_granted():
 def test_blocks_are_chosen_for_the_caches_of_a_target():
     features = cpu_features(make_target("llvm:znver4"))
     assert (features.first_cache_bytes, features.second_cache_bytes) == (32 << 10, 1 << 20)
-    tile, half = register_tile(features, 16, None, None), features.second_cache_bytes // 2
+    tile = register_tile(features, column_vectors(features, 4, None), None, None)
+    half = features.second_cache_bytes // 2
     halved = dataclasses.replace(features, second_cache_bytes=half)
     assert depth_tile(halved, tile, 8) == depth_tile(features, tile, 8) // 2
