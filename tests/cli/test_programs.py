@@ -59,10 +59,9 @@ def test_import_lists_the_functions_or_prints_the_module(command, scale):
 def test_import_explains_what_becomes_of_operations(command, scale):
     done = command("import", scale, "--explain")
     assert done.lines[:2] == ["kernel linalg_generic: plain loops", "  linalg.generic at 5:10"]
-    assert [line.split(":")[0] for line in done.lines if line.startswith("memory")] == [
-        "memory of main",
-        "memory of other",
-    ]
+    # What main takes depends on the extents of a call.
+    memory = [line.split(":")[0] for line in done.lines if line.startswith("memory")]
+    assert memory == ["memory of other"]
     assert command("import", scale, "--explain", "--print").status == 2
 
 
