@@ -1,8 +1,9 @@
 """Combiners of reductions: whether one may be split into lanes, and how the lanes' parts join.
 
-A sum, a product and the like are known by their operator.  A choice of one of two values, such as
-the larger, with whatever is said of NaN, is tried out: it depends on how its operands compare and
-on nothing else, so that a few numbers and a NaN tell whether their order matters.
+A sum, a product and the like are known by their operator, and a sum of integers modulo 2^bits by
+what it gives (:mod:`.wrapping_sums`).  A choice of one of two values, such as the larger, with
+whatever is said of NaN, is tried out: it depends on how its operands compare and on nothing else,
+so that a few numbers and a NaN tell whether their order matters.
 """
 
 import itertools
@@ -17,6 +18,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_iree_ext.schedules.emit import Expr
+from tvm_iree_ext.schedules.shared.loops.wrapping_sums import wrapping_sum
 
 _NEUTRAL: dict[Any, Callable[[str], Expr]] = {
     tirx.Add: lambda dtype: tirx.const(0, dtype),
@@ -69,6 +71,9 @@ def combiner_of(value: Expr, buffer: ir.Var) -> Combiner | None:
         for accumulated, element in ((value.a, value.b), (value.b, value.a)):
             if _is_load(accumulated, buffer) and not _reads(element, buffer):
                 return Combiner(value, accumulated, element, _NEUTRAL.get(type(value)))
+    added = wrapping_sum(value, buffer)
+    if added is not None:
+        return Combiner(value, added.accumulator, added.element, _NEUTRAL[tirx.Add])
     leaves: list[Expr] = []
     loads: list[Expr] = []
     if not _leaves(value, buffer, leaves, loads) or not leaves or not loads:
