@@ -241,8 +241,9 @@ class _TimestepMlp(nn.Module):
         self.first, self.second = nn.Linear(320, 1280), nn.Linear(1280, 1280)
 
     def forward(self, steps: Tensor) -> Tensor:
-        exponents = torch.arange(160, dtype=torch.float32) / 160
-        angles = steps.float()[:, None] * torch.exp(-math.log(10000) * exponents)[None]
+        dtype = self.first.weight.dtype  # float64 in the reference
+        exponents = torch.arange(160, dtype=dtype) / 160
+        angles = steps.to(dtype)[:, None] * torch.exp(-math.log(10000) * exponents)[None]
         return self.second(functional.silu(self.first(torch.cat((angles.cos(), angles.sin()), -1))))
 
 
