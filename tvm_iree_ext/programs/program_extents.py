@@ -13,7 +13,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax
 
-from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_functions
+from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_blocks, with_functions
 
 
 @ir.transform.module_pass(opt_level=0)
@@ -23,13 +23,7 @@ def extents_first(mod: ir.IRModule, _: Any) -> ir.IRModule:
     for var, function in relax_functions(mod).items():
         known = {one for parameter in function.params for one in _variables(parameter.ty)}
         blocks = [_Order(block, known).block() for block in function.body.blocks]
-        changed[var] = relax.Function(
-            function.params,
-            relax.SeqExpr(blocks, function.body.body),
-            function.ret_ty,
-            is_pure=function.is_pure,
-            attrs=function.attrs,
-        )
+        changed[var] = with_blocks(function, blocks, function.body.body)
     return with_functions(mod, changed)
 
 

@@ -138,7 +138,7 @@ def test_an_operand_that_cannot_be_read_in_place_leaves_the_others(tmp_path):
     assert built.resources["kernels"] == 2
 
 
-def test_a_factor_that_is_broadcast_along_its_alone_stays_so(tmp_path):
+def test_a_factor_alone_with_a_dim_stays_broadcast_along_it(tmp_path):
     """The dim is the broadcast factor's and the result's: no other factor would say its extent."""
     maps = ["(a, b, c, k) -> (a, k)", "(a, b, c, k) -> (b, k, c)", "(a, b, c, k) -> (a, b, c)"]
     op = ops.contraction((4, 8), (3, 8, 5), indexing_maps=maps)

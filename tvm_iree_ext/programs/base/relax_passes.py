@@ -1,6 +1,6 @@
 """Relax passes of programs: constants become parameters, results get memory of their own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,24 @@ def with_functions(mod: ir.IRModule, changed: dict[ir.GlobalVar, Any]) -> ir.IRM
     return mod
 
 
+def variables_of(value: Any) -> list[ir.Var]:
+    """The variables that an expression names, in order, each as often as it does."""
+    found: list[ir.Var] = []
+    tvm_ffi.structural_walk(value, (ir.Var, found.append))
+    return found
+
+
+def with_blocks(function: relax.Function, blocks: Sequence[Any], result: Any) -> relax.Function:
+    """The function with other blocks of bindings, and what it returns of them."""
+    return relax.Function(
+        function.params,
+        relax.SeqExpr(list(blocks), result),
+        function.ret_ty,
+        is_pure=function.is_pure,
+        attrs=function.attrs,
+    )
+
+
 def with_bindings(
     function: relax.Function, rewritten: Callable[[Any], list[Any]]
 ) -> relax.Function:
@@ -45,13 +63,7 @@ def with_bindings(
         bindings = [made for binding in block.bindings for made in rewritten(binding)]
         kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
         blocks.append(kind(bindings))
-    return relax.Function(
-        function.params,
-        relax.SeqExpr(blocks, function.body.body),
-        function.ret_ty,
-        is_pure=function.is_pure,
-        attrs=function.attrs,
-    )
+    return with_blocks(function, blocks, function.body.body)
 
 
 def with_constants(function: relax.Function, given: int, added: list[ir.Var]) -> relax.Function:
@@ -129,13 +141,7 @@ def _in_place(function: relax.Function, places: Mapping[str, int]) -> relax.Func
             for one in block.bindings
         ]
         blocks.append(type(block)(bindings))
-    return relax.Function(
-        function.params,
-        relax.SeqExpr(blocks, function.body.body),
-        function.ret_ty,
-        is_pure=function.is_pure,
-        attrs=function.attrs,
-    )
+    return with_blocks(function, blocks, function.body.body)
 
 
 def plan(mod: ir.IRModule) -> ir.IRModule:
@@ -274,13 +280,7 @@ class OwnResults:
             out = relax.Var("results", function.ret_ty)
             blocks.append(relax.BindingBlock([relax.VarBinding(out, result)]))
             result = out
-        return relax.Function(
-            function.params,
-            relax.SeqExpr(blocks, result),
-            function.ret_ty,
-            is_pure=function.is_pure,
-            attrs=function.attrs,
-        )
+        return with_blocks(function, blocks, result)
 
     def _copy(self, ty: relax.TensorType) -> ir.GlobalVar:
         kind = ty.ndim, str(ty.dtype)

@@ -21,6 +21,7 @@ from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.ops.base.comparators import as_seen
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.sort import Sort
+from tvm_iree_ext.programs.base.relax_passes import variables_of
 
 _MOST_KEYS = 4
 _SUFFIX = ".by_keys"
@@ -42,7 +43,7 @@ def keyed(op: Sort) -> tuple[Sort, list[Key]] | None:
     found: list[tuple[ir.Expr, int, int]] = []  # a subexpression, its key, its side
 
     def look(node: ir.Expr, mutator: Any) -> ir.Expr:
-        used = _variables(node)
+        used = {*variables_of(node)}
         if len(used) != 1 or isinstance(node, ir.Var) or str(node.ty.dtype) == "bool":
             return node if not used else mutator.default_mutate(node)
         place = places[used.pop()]
@@ -76,12 +77,6 @@ def keyed(op: Sort) -> tuple[Sort, list[Key]] | None:
     kinds = [*(key.dtype for key in keys), *op.dtypes]
     operands = [TensorType(op.shape, kind) for kind in kinds]
     return ops.sort(*operands, dimension=op.dimension, region=region), keys
-
-
-def _variables(node: ir.Expr) -> set[ir.Var]:
-    used: set[ir.Var] = set()
-    tvm_ffi.structural_walk(node, (ir.Var, used.add))
-    return used
 
 
 def _with(node: ir.Expr, values: dict[ir.Var, ir.Expr]) -> ir.Expr:

@@ -26,14 +26,18 @@ from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.programs.base.op_functions import OpFunctions
-from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_functions
+from tvm_iree_ext.programs.base.relax_passes import (
+    relax_functions,
+    variables_of,
+    with_functions,
+)
 from tvm_iree_ext.programs.base.tir_calls import Callees, is_tir_call
 from tvm_iree_ext.programs.fusion.nest_reads import nest_of
 from tvm_iree_ext.tir.tir_expressions import known
 
-# The least part of a line that must not be read.  On Zen 4, one thread, 50 of 4 x 32000 int32: a
-# sort takes 526 us, the top-k 65; half of them: about as long as the sort.
-_LEAST_UNREAD = 4
+# A line has at least so many times the elements that are read.  On Zen 4, one thread, 50 of
+# 4 x 32000 int32: a sort takes 526 us, the top-k 37.  Where the two take as long was not measured.
+_LEAST_TIMES = 4
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class _Reads:
                     tvm_ffi.structural_walk(binding, (ir.Var, self._others.add))
                     continue
                 self._bound[binding.var] = binding.value
-                for used in _variables(binding.value):
+                for used in {*variables_of(binding.value)}:
                     self._readers.setdefault(used, []).append(binding.var)
         tvm_ffi.structural_walk(function.body.body, (ir.Var, self._others.add))
 
@@ -171,7 +175,7 @@ class _Reads:
                     found[hash(self._bound[reader])] = _Prefix(op, call, number, count)
         counts = {prefix.count for prefix in found.values()}
         extent = op.shape[op.dimension]
-        is_short = isinstance(extent, int) and all(n * _LEAST_UNREAD <= extent for n in counts)
+        is_short = isinstance(extent, int) and all(n * _LEAST_TIMES <= extent for n in counts)
         return found if len(counts) == 1 and is_short else None
 
     def _items(self, var: ir.Var) -> dict[int, list[ir.Var]] | None:
@@ -221,12 +225,6 @@ def _may_be_topk(op: Sort) -> bool:
     has_numbers = all(isinstance(extent, int) for extent in op.shape)
     kinds = op.dtypes[0].startswith("int") and all(one in INDEX_DTYPES for one in op.dtypes[1:])
     return is_of_first and has_numbers and kinds and len(op.dtypes) <= 2
-
-
-def _variables(value: Any) -> set[ir.Var]:
-    used: set[ir.Var] = set()
-    tvm_ffi.structural_walk(value, (ir.Var, used.add))
-    return used
 
 
 def _fill_function(shape: list[int], dtype: str, number: int) -> tirx.PrimFunc:

@@ -12,7 +12,6 @@ copied into the argument's memory last of all.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvm_iree_ext.mlir.importing.places import joined
@@ -23,6 +22,8 @@ from tvm_iree_ext.programs.base.relax_passes import (
     VIEWS,
     resolved,
     source,
+    variables_of,
+    with_blocks,
 )
 from tvm_iree_ext.programs.base.tir_calls import Callees, is_tir_call
 from tvm_iree_ext.programs.updates.updating_functions import updating
@@ -158,7 +159,7 @@ class _Body:
         readers: list[list[ir.Var]] = [[] for _ in versions]
         for binding in self.bindings:
             var, value = binding.var, binding.value
-            read = [one for one in _variables(value) if one in version_of]
+            read = [one for one in variables_of(value) if one in version_of]
             if var in links:
                 if len(read) != 1 or version_of[read[0]] != versions[var] - 1:
                     return None
@@ -182,7 +183,7 @@ class _Body:
         One with extents that bindings tell stays as it is.
         """
         made = {one.var: number for number, one in enumerate(self.bindings)}
-        waits = [{made[v] for v in _variables(b.value) if v in made} for b in self.bindings]
+        waits = [{made[v] for v in variables_of(b.value) if v in made} for b in self.bindings]
         for first, second in before:
             waits[made[second]].add(made[first])
         order = [*range(len(self.bindings))]
@@ -211,7 +212,7 @@ class _Body:
             ]
         else:
             blocks = [relax.DataflowBlock([bound(self.bindings[number]) for number in order])]
-        return self._with(blocks, self._function.body.body)
+        return with_blocks(self._function, blocks, self._function.body.body)
 
     def with_field(self, place: int, value: Any, *made: Any) -> relax.Function:
         """The function with another result at a place, and what binds it."""
@@ -224,23 +225,7 @@ class _Body:
         blocks = [*self._function.body.blocks]
         if bindings:
             blocks.append(relax.BindingBlock(bindings))
-        return self._with(blocks, result)
-
-    def _with(self, blocks: list[Any], result: Any) -> relax.Function:
-        function = self._function
-        return relax.Function(
-            function.params,
-            relax.SeqExpr(blocks, result),
-            function.ret_ty,
-            is_pure=function.is_pure,
-            attrs=function.attrs,
-        )
-
-
-def _variables(value: Any) -> list[ir.Var]:
-    found: list[ir.Var] = []
-    tvm_ffi.structural_walk(value, (ir.Var, found.append))
-    return found
+        return with_blocks(self._function, blocks, result)
 
 
 def _is_view(value: Any) -> bool:
