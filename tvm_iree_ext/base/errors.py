@@ -44,6 +44,10 @@ class SimulationError(ExtError, RuntimeError):
     """A kernel cannot be simulated, or the simulation found something wrong with it."""
 
 
+class EmulationError(ExtError, RuntimeError):
+    """Machine code cannot be emulated, or its emulation found something wrong with it."""
+
+
 class CallError(ExtError, ValueError):
     """The arrays of a kernel call do not fit its signature; nothing was computed."""
 

@@ -156,11 +156,11 @@ class PreparedLaunch:
 
 
 class Gpu:
-    """A GPU, by its driver."""
+    """A GPU, by its driver: the one that is installed, or a ``library`` with its functions."""
 
-    def __init__(self, kind: str, ordinal: int = 0) -> None:
+    def __init__(self, kind: str, ordinal: int = 0, library: Any = None) -> None:
         self.names, self.ordinal, self.cuda = DRIVERS[kind], ordinal, kind == "cuda"
-        self._library = self._open()
+        self._library = self._open() if library is None else library
         self.call("init", 0)
         count = ctypes.c_int()
         self.call("count", ctypes.byref(count))

@@ -129,8 +129,12 @@ class Kernels:
         folder: Path | str = Path(__file__).parent,
         ordinal: int = 0,
         function: str | None = None,
+        library: Any = None,
     ) -> None:
-        """Load them: those of a program's ``function``, by default its only one or ``main``."""
+        """Load them: those of a program's ``function``, by default its only one or ``main``.
+
+        ``library`` stands for the driver's, which is looked for where it is None.
+        """
         folder = Path(folder)
         manifest = json.loads((folder / "manifest.json").read_text())
         self.plan: Mapping[str, Any] = plan_of(manifest, function)
@@ -138,7 +142,7 @@ class Kernels:
         images = [(folder / name).read_bytes() for name in BINARIES if (folder / name).exists()]
         if not images:
             raise DriverError(f"{folder} has the source only; compile kernel.cu to kernel.cubin")
-        self.gpu = Gpu(manifest["target"]["kind"], ordinal)
+        self.gpu = Gpu(manifest["target"]["kind"], ordinal, library)
         with self.gpu.current():
             self._module = self.gpu.load(images)
         self._functions: dict[str, ctypes.c_void_p] = {}

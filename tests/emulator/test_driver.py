@@ -1,0 +1,75 @@
+import ctypes
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext.base.errors import EmulationError
+from tvm_iree_ext.emulator.driver import EmulatedDriver
+from tvm_iree_ext.emulator.findings import BOUNDS, Site, Where
+from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
+
+SITE = Site("store", lambda index: Where((0, 0, 0), 0, index[-1]))
+
+
+class Doubling:
+    """Doubles ``count`` numbers."""
+
+    argument_sizes = (8, 4)
+
+    def launch(self, launch):
+        address, count = (int.from_bytes(one, "little") for one in launch.arguments)
+        lanes = np.uint64(address) + 4 * np.arange(count, dtype=np.uint64)
+        memory = launch.device.memory
+        values = memory.load(lanes, np.uint32, 1, None, SITE)
+        memory.store(lanes, 2 * values, None, SITE)
+
+
+def load(image, device):
+    return {"double": Doubling()} if image.startswith(b"code") else None
+
+
+@pytest.fixture(params=["rocm", "cuda"])
+def gpu(request):
+    return Gpu(request.param, library=EmulatedDriver(request.param, "sm_90a", load))
+
+
+def launch(gpu, address, count):
+    module = gpu.load([b"for another chip", b"code"])
+    arguments = [{"array": "x"}, {"value": count, "dtype": "int32"}]
+    step = {"launch": "double", "grid": [1, 1, 1], "block": [32, 1, 1], "shared": 0}
+    prepared = gpu.prepared(gpu.function(module, "double"), {**step, "arguments": arguments})
+    with gpu.current():
+        prepared({"x": address}, {}, 0)
+        gpu.wait()
+
+
+def test_a_launch_is_executed_on_the_memory_that_was_written(gpu):
+    data = np.arange(4, dtype=np.uint32)
+    address = gpu.allocate(data.nbytes)
+    gpu.write(address, data.ctypes.data, data.nbytes)
+    launch(gpu, address, 4)
+    found = np.empty_like(data)
+    gpu.read(found.ctypes.data, address, found.nbytes)
+    gpu.free(address)
+    assert found.tolist() == [0, 2, 4, 6]
+
+
+def test_what_a_launch_does_wrong_is_raised_after_it(gpu):
+    with pytest.raises(EmulationError, match=f"double: {BOUNDS}: 4 bytes at byte 16 of allocation"):
+        launch(gpu, gpu.allocate(16), 5)
+
+
+def test_what_the_driver_would_refuse_is_refused(gpu):
+    with pytest.raises(DriverError, match="status 209"):
+        gpu.load([b"for another chip"])
+    with pytest.raises(DriverError, match="status 500"):
+        gpu.function(gpu.load([b"code"]), "treble")
+    with pytest.raises(DriverError, match="status 1"):
+        gpu.free(8)
+    with pytest.raises(DriverError, match="status 1"):
+        gpu.write(gpu.allocate(4), ctypes.addressof(ctypes.c_uint64()), 8)
+
+
+def test_cuda_says_which_chip_it_is():
+    assert Gpu("cuda", library=EmulatedDriver("cuda", "sm_90a", load)).capability() == (9, 0)
+    assert Gpu("cuda", library=EmulatedDriver("cuda", "sm_120", load)).capability() == (12, 0)

@@ -1,0 +1,213 @@
+"""A GPU's driver that is no library: what it is asked to launch is executed by an emulator.
+
+:class:`~tvm_iree_ext.runtime.launch.driver.Gpu` calls functions of HIP or CUDA by their names; an
+:class:`EmulatedDriver` has those that it calls, so that an artifact's own launch plan drives it::
+
+    driver = EmulatedDriver("rocm", "gfx942", load_code_object)
+    Kernels(folder, library=driver)(x, y)        # raises EmulationError for what it finds
+
+The emulator of a kind of code is a *loader*, ``load(image, device)``: the functions of the image by
+name, or None where the image is none of its own (a cubin, or code for another chip), so that the
+next one is tried.  A function says how many bytes each of its arguments has, and is launched with
+these bytes, as the launch's pointers gave them::
+
+    class Function:
+        argument_sizes: Sequence[int]
+        def launch(self, launch: EmulatedLaunch) -> None: ...
+
+What a function finds wrong it adds to ``launch.device.memory.findings``; the driver raises for it
+after the launch.  Launches are executed one after another, whatever their stream.
+"""
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tvm_iree_ext.emulator.memory import GlobalMemory
+
+Extents = tuple[int, int, int]
+
+_INVALID = 1  # hipErrorInvalidValue, CUDA_ERROR_INVALID_VALUE
+_OUT_OF_MEMORY = 2
+_OTHER_CHIP = 209  # hipErrorNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU
+_NOT_FOUND = 500  # hipErrorNotFound, CUDA_ERROR_NOT_FOUND
+
+# What needs nothing done: there is one GPU, and it is always the thread's own.
+_NOTHING = (
+    "hipInit", "hipSetDevice", "hipDeviceSynchronize", "cuInit", "cuDeviceGet",
+    "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSynchronize",
+    "hipGetDevice", "cuCtxGetCurrent",
+)  # fmt: skip
+
+_SAME = {
+    "hipGetDeviceCount": "count", "cuDeviceGetCount": "count",
+    "hipModuleLoadData": "load", "cuModuleLoadData": "load",
+    "hipModuleGetFunction": "function", "cuModuleGetFunction": "function",
+    "hipMalloc": "allocate", "cuMemAlloc_v2": "allocate",
+    "hipFree": "free", "cuMemFree_v2": "free",
+    "hipMemcpyHtoDAsync": "to_device", "cuMemcpyHtoDAsync_v2": "to_device",
+    "hipMemcpyDtoH": "from_device", "cuMemcpyDtoH_v2": "from_device",
+    "hipModuleLaunchKernel": "launch", "cuLaunchKernel": "launch",
+    "cuDeviceGetAttribute": "attribute", "cuFuncSetAttribute": "set_attribute",
+}  # fmt: skip
+
+
+@dataclass
+class EmulatedDevice:
+    """An emulated GPU.
+
+    ``seed`` is of all noise.  ``order`` says in which order waves run between barriers, as far as
+    the machine leaves it open: 0 first to last, 1 last to first, others by chance.
+    """
+
+    kind: str
+    chip: str
+    seed: int = 0
+    order: int = 0
+    memory: GlobalMemory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = GlobalMemory(self.seed)
+
+
+@dataclass(frozen=True)
+class EmulatedLaunch:
+    """A launch of a function: how many workgroups of how many lanes, and its arguments' bytes."""
+
+    device: EmulatedDevice
+    name: str
+    grid: Extents
+    block: Extents
+    shared: int
+    arguments: Sequence[bytes]
+
+
+class EmulatedFunction(Protocol):
+    """A kernel that an emulator has loaded."""
+
+    @property
+    def argument_sizes(self) -> Sequence[int]:
+        """Bytes of each argument."""
+
+    def launch(self, launch: EmulatedLaunch) -> None:
+        """Execute it; faults are added to the memory's findings."""
+
+
+Loader = Callable[[bytes, EmulatedDevice], Mapping[str, EmulatedFunction] | None]
+
+
+class _Function:
+    """A function as ctypes has it: called, and told the types of its arguments."""
+
+    def __init__(self, call: Callable[..., int]) -> None:
+        self._call = call
+        self.argtypes: Any = None
+
+    def __call__(self, *arguments: Any) -> int:
+        return self._call(*arguments)
+
+
+class EmulatedDriver:
+    """Stands where :class:`~tvm_iree_ext.runtime.launch.driver.Gpu` has the driver's library.
+
+    Args:
+        kind: ``rocm`` or ``cuda``.
+        chip: of the one GPU, such as ``gfx942`` or ``sm_80``.
+        loader: the emulator.
+        seed: see :class:`EmulatedDevice`.
+        order: see :class:`EmulatedDevice`.
+    """
+
+    def __init__(
+        self, kind: str, chip: str, loader: Loader, *, seed: int = 0, order: int = 0
+    ) -> None:
+        self.device = EmulatedDevice(kind, chip, seed, order)
+        self.launches = 0
+        self._loader = loader
+        self._modules: list[Mapping[str, EmulatedFunction]] = []
+        self._functions: list[tuple[str, EmulatedFunction]] = []
+        self._made: dict[str, _Function] = {}
+
+    def __getattr__(self, name: str) -> _Function:
+        """A function of the driver by its own name."""
+        if name.startswith("_") or not (name in _NOTHING or name in _SAME):
+            raise AttributeError(name)
+        made = self.__dict__["_made"]
+        if name not in made:
+            call = _nothing if name in _NOTHING else getattr(self, f"_{_SAME[name]}")
+            made[name] = _Function(call)
+        return made[name]
+
+    def _count(self, found: Any) -> int:
+        found._obj.value = 1
+        return 0
+
+    def _attribute(self, found: Any, attribute: int, ordinal: int) -> int:
+        """CUDA's compute capability, of which it is asked for two parts."""
+        number = self.device.chip.removeprefix("sm_").rstrip("a")
+        parts = {75: number[:-1], 76: number[-1]}
+        found._obj.value = int(parts.get(attribute, 0))
+        return 0
+
+    def _set_attribute(self, function: Any, attribute: int, value: int) -> int:
+        return 0
+
+    def _load(self, found: Any, image: bytes) -> int:
+        module = self._loader(image, self.device)
+        if module is None:
+            return _OTHER_CHIP
+        self._modules.append(module)
+        found._obj.value = len(self._modules)
+        return 0
+
+    def _function(self, found: Any, module: Any, name: bytes) -> int:
+        function = self._modules[module.value - 1].get(name.decode())
+        if function is None:
+            return _NOT_FOUND
+        self._functions.append((name.decode(), function))
+        found._obj.value = len(self._functions)
+        return 0
+
+    def _allocate(self, found: Any, size: Any) -> int:
+        try:
+            found._obj.value = self.device.memory.allocate(size.value)
+        except MemoryError:
+            return _OUT_OF_MEMORY
+        return 0
+
+    def _free(self, address: Any) -> int:
+        with contextlib.suppress(KeyError):
+            self.device.memory.free(address.value or 0)
+            return 0
+        return _INVALID
+
+    def _to_device(self, address: Any, source: Any, size: Any, stream: Any) -> int:
+        try:
+            self.device.memory.write(address.value, ctypes.string_at(source, size.value))
+        except ValueError:
+            return _INVALID
+        return 0
+
+    def _from_device(self, target: Any, address: Any, size: Any) -> int:
+        try:
+            ctypes.memmove(target, self.device.memory.read(address.value, size.value), size.value)
+        except ValueError:
+            return _INVALID
+        return 0
+
+    def _launch(self, function: Any, *rest: Any) -> int:
+        gx, gy, gz, bx, by, bz, shared, _stream, places, _extra = rest
+        name, emulated = self._functions[function.value - 1]
+        sizes = emulated.argument_sizes
+        arguments = [ctypes.string_at(places[number], size) for number, size in enumerate(sizes)]
+        self.launches += 1
+        launch = EmulatedLaunch(self.device, name, (gx, gy, gz), (bx, by, bz), shared, arguments)
+        emulated.launch(launch)
+        self.device.memory.findings.check(name)
+        return 0
+
+
+def _nothing(*_arguments: Any) -> int:
+    return 0
