@@ -30,6 +30,7 @@ class LoweringConfig:
         register_tile: how many accumulators a micro-kernel holds, per role (rows, vectors).
         vector_lanes: elements of a vector instruction.
         promote: operands that are copied to a scratch tile before use.
+        pad: operands that are first copied to rows of whole accesses, by a kernel of its own.
         splits: how many tasks share one reduction; their partial results are merged.
         workgroups: on a GPU, how many share all tiles and the steps of the last ones (stream-K);
             0 where each has one tile, or one of ``splits`` parts of it.  Of lines whose extents the
@@ -50,6 +51,7 @@ class LoweringConfig:
     register_tile: Mapping[str, int] = field(default_factory=dict)
     vector_lanes: int = 1
     promote: tuple[str, ...] = ()
+    pad: tuple[str, ...] = ()
     splits: int = 1
     workgroups: int = 0
     parallel: bool = True
@@ -103,5 +105,5 @@ class LoweringConfig:
                 raise ScheduleError(f"lowering config: {name} is {value!r}; expected 0 to {most}")
             if isinstance(value, list) and not all(isinstance(one, str) for one in value):
                 raise ScheduleError(f"lowering config: {name} is {value!r}; expected texts in it")
-        promote = tuple(data.get("promote", ()))
-        return LoweringConfig(**{**data, "promote": promote})
+        names = {key: tuple(data.get(key, ())) for key in ("promote", "pad")}
+        return LoweringConfig(**{**data, **names})

@@ -74,6 +74,7 @@ class GpuGroupedMatmul(GpuRule):
         numbers = matmul_numbers(check)
         check.expect(numbers.splits == 1, "splits", numbers.splits, "1")
         check.expect(numbers.workgroups == 0, "workgroups", numbers.workgroups, "0")
+        check.expect(not numbers.pad, "pad", list(numbers.pad), "none")
         shape = _shape(op, target)
         operands = GroupedOperands(op, shape, target)
         sch = schedule_matmul(shape, target, numbers, operands, GroupedBlocks)

@@ -38,32 +38,68 @@ def _splits(*counts: int) -> dict[str, dict[str, Any]]:
     return {f"{count} parts": {"splits": count} for count in counts}
 
 
+_ONE_TILE: dict[str, dict[str, Any]] = {"a workgroup for each tile": {"workgroups": 0}}
+
 _TILES: dict[str, dict[str, Any]] = {
+    **_ONE_TILE,
     "3 stages": {"stages": 3},
     "256x128": {
         "workgroup_tile": {"m": 256, "n": 128},
         "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
     },
-    "128x192": {
-        "workgroup_tile": {"m": 128, "n": 192},
-        "mma_kind": "NV_WGMMA_F32_64x192x16_F16",
-        "stages": 5,
-    },
-    "128x128": {
-        "workgroup_tile": {"m": 128, "n": 128},
-        "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
-        "stages": 6,
-    },
+}
+
+_NARROW: dict[str, dict[str, Any]] = {
+    **_ONE_TILE,
+    "128x128": {"workgroup_tile": {"m": 128, "n": 128}},
+}
+
+
+def _by_subgroups(rows: int, columns: int, splits: int, *others: int) -> dict[str, dict[str, Any]]:
+    """Configs of matrix instructions of a subgroup, with K in other numbers of parts."""
+    config = {
+        "algorithm": "mma",
+        "workgroup_tile": {"m": rows, "n": columns},
+        "reduction_tile": {"k": 64},
+        "mma_kind": "NV_MMA_SYNC_F32_16x8x16_F16",
+        "subgroups": {"m": 2 if rows > 16 else 1, "n": 2},
+        "stages": 3,
+        "splits": splits,
+        "workgroups": 0,
+        "pad": (),
+    }
+    return {"by subgroups": config, **_splits(*others)}
+
+
+def _unpadded(edge: int) -> dict[str, dict[str, Any]]:
+    """The config that reads rows as they are, by tiles of so many rows and columns."""
+    return {"rows as they are": _by_subgroups(edge, edge, 1)["by subgroups"]}
+
+
+_NARROW_TILES: dict[str, dict[str, Any]] = {
+    f"64x{columns}": {
+        "workgroup_tile": {"m": 64, "n": columns},
+        "mma_kind": f"NV_WGMMA_F32_64x{columns}x16_F16",
+        "splits": splits,
+    }
+    for columns, splits in ((128, 4), (256, 8))
+}
+
+_WHOLE: dict[str, dict[str, Any]] = {
+    "128x256": {
+        "workgroup_tile": {"m": 128, "n": 256},
+        "mma_kind": "NV_WGMMA_F32_64x256x16_F16",
+    }
 }
 
 
 def _matmul(
-    m: int, n: int, k: int, dtype: str, *, transposed: bool = True,
+    m: int, n: int, k: int, dtype: str, *, transposed: bool = True, result: str | None = None,
     configs: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> SpeedCase:  # fmt: skip
     def make() -> Op:
         rhs = (n, k) if transposed else (k, n)
-        return ops.matmul((m, k), rhs, dtype=dtype, transpose_rhs=transposed)
+        return ops.matmul((m, k), rhs, dtype=dtype, transpose_rhs=transposed, result_dtype=result)
 
     return SpeedCase(make, "matmul", {"transposed": transposed}, configs=configs or {})
 
@@ -84,33 +120,37 @@ def _attention(
 
 
 _SMALL: dict[str, dict[str, Any]] = {
+    **_ONE_TILE,
     "64x128": {
         "workgroup_tile": {"m": 64, "n": 128},
         "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
         "subgroups": {"m": 4, "n": 1},
-    },
-    "64x256": {
-        "workgroup_tile": {"m": 64, "n": 256},
-        "mma_kind": "NV_WGMMA_F32_64x256x16_F16",
-        "subgroups": {"m": 4, "n": 1},
-        "stages": 2,
+        "workgroups": 0,
     },
     "128x128, 2 stages": {
         "workgroup_tile": {"m": 128, "n": 128},
         "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
         "stages": 2,
+        "workgroups": 0,
+    },
+    "128x128 in turns": {
+        "workgroup_tile": {"m": 128, "n": 128},
+        "mma_kind": "NV_WGMMA_F32_64x128x16_F16",
     },
 }
 
 
-def _conv(batch: int, size: int, channels: int, filters: int, taps: int) -> SpeedCase:
+def _conv(
+    batch: int, size: int, channels: int, filters: int, taps: int,
+    configs: Mapping[str, Mapping[str, Any]] = _SMALL,
+) -> SpeedCase:  # fmt: skip
     def make() -> Op:
         return ops.conv_2d(
             (batch, size, size, channels), (taps, taps, channels, filters),
             dtype="float16", padding=taps // 2,
         )  # fmt: skip
 
-    return SpeedCase(make, "conv_2d", {"padding": taps // 2}, configs=_SMALL)
+    return SpeedCase(make, "conv_2d", {"padding": taps // 2}, configs=configs)
 
 
 def _scan(shape: tuple[int, ...], axis: int, *, in_order: bool = False) -> SpeedCase:
@@ -174,18 +214,64 @@ def _sort(length: int, *dtypes: str, fill: str = "normal") -> SpeedCase:
 CASES: Mapping[str, SpeedCase] = {
     "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16", configs=_TILES),
     "matmul f16 4096 KxN": _matmul(4096, 4096, 4096, "float16", transposed=False),
-    "matmul f16 8192 NxK": _matmul(8192, 8192, 8192, "float16"),
+    "matmul f16 8192 NxK": _matmul(
+        8192,
+        8192,
+        8192,
+        "float16",
+        configs={
+            "128x256 in turns": {
+                "workgroup_tile": {"m": 128, "n": 256},
+                "mma_kind": "NV_WGMMA_F32_64x256x16_F16",
+                "workgroups": 132,
+            }
+        },
+    ),
     "matmul f16 8192 KxN": _matmul(8192, 8192, 8192, "float16", transposed=False),
     "matmul bf16 4096 NxK": _matmul(4096, 4096, 4096, "bfloat16"),
     "matmul bf16 8192 KxN": _matmul(8192, 8192, 8192, "bfloat16", transposed=False),
-    "matmul i8 4096 NxK": _matmul(4096, 4096, 4096, "int8"),
-    "matmul f8 4096 NxK": _matmul(4096, 4096, 4096, "float8_e4m3fn"),
+    "matmul i8 4096 NxK": _matmul(4096, 4096, 4096, "int8", configs=_NARROW),
+    # cuBLASLt's results are bfloat16, half as many bytes as float32's.
+    "matmul f8 4096 NxK in bf16": _matmul(
+        4096, 4096, 4096, "float8_e4m3fn", result="bfloat16", configs=_NARROW
+    ),
+    "matmul f8 8192 NxK in bf16": _matmul(8192, 8192, 8192, "float8_e4m3fn", result="bfloat16"),
+    "matmul f8 4096 NxK": _matmul(4096, 4096, 4096, "float8_e4m3fn", configs=_NARROW),
+    "matmul i8 4096 KxN": _matmul(4096, 4096, 4096, "int8", transposed=False),
+    "matmul f8 4096 KxN": _matmul(
+        4096, 4096, 4096, "float8_e4m3fn", transposed=False, result="bfloat16"
+    ),
     "matmul f32 4096 NxK": _matmul(4096, 4096, 4096, "float32"),
     "matmul f64 2048 NxK": _matmul(2048, 2048, 2048, "float64"),
-    "matmul f16 4095x4097x4093 NxK": _matmul(4095, 4097, 4093, "float16"),
-    "matmul f16 16x4096x4096 NxK": _matmul(16, 4096, 4096, "float16", configs=_splits(4, 16, 32)),
-    "matmul f16 1x4096x16384 NxK": _matmul(1, 4096, 16384, "float16", configs=_splits(16, 32, 64)),
-    "matmul f16 64x64x65536 NxK": _matmul(64, 64, 65536, "float16", configs=_splits(64, 128)),
+    "matmul f16 4095x4097x4093 NxK": _matmul(
+        4095, 4097, 4093, "float16", configs={**_ONE_TILE, **_WHOLE}
+    ),
+    "matmul f16 4095x4097x4093 KxN": _matmul(4095, 4097, 4093, "float16", transposed=False),
+    "matmul f16 4096x4096x4098 NxK": _matmul(4096, 4096, 4098, "float16"),
+    "matmul f16 1023x1025x1027 NxK": _matmul(1023, 1025, 1027, "float16", configs=_unpadded(128)),
+    "matmul f16 511x513x515 NxK": _matmul(511, 513, 515, "float16"),
+    "matmul bf16 4095x4097x4093 NxK": _matmul(4095, 4097, 4093, "bfloat16"),
+    "matmul i8 4095x4097x4093 NxK": _matmul(4095, 4097, 4093, "int8"),
+    "matmul f8 4095x4097x4093 NxK": _matmul(4095, 4097, 4093, "float8_e4m3fn", result="bfloat16"),
+    "matmul f32 4095x4097x4093 NxK": _matmul(
+        4095, 4097, 4093, "float32", configs={"rows as they are": {"pad": ()}}
+    ),
+    "matmul f64 2047x2049x2045 NxK": _matmul(
+        2047, 2049, 2045, "float64", configs={"rows as they are": {"pad": ()}}
+    ),
+    "matmul f16 16x4096x4096 NxK": _matmul(
+        16, 4096, 4096, "float16", configs=_by_subgroups(16, 256, 4, 2, 8)
+    ),
+    "matmul f16 1x4096x16384 NxK": _matmul(
+        1, 4096, 16384, "float16", configs={**_by_subgroups(16, 256, 8), **_NARROW_TILES}
+    ),
+    "matmul f16 64x64x65536 NxK": _matmul(
+        64, 64, 65536, "float16", configs=_by_subgroups(64, 64, 64, 32, 64)
+    ),
+    "matmul f16 512x512x16384 NxK": _matmul(
+        512, 512, 16384, "float16", configs=_by_subgroups(128, 128, 8, 8)
+    ),
+    "matmul f16 16x65536x4096 NxK": _matmul(16, 65536, 4096, "float16", configs=_ONE_TILE),
     "matmul f16 4096x4096x64 NxK": _matmul(4096, 4096, 64, "float16", configs=_SMALL),
     "attention f16 d128 4x16x4096": _attention(4, 16, 4096, 4096, 128),
     "attention f16 d128 causal 4x16x4096": _attention(4, 16, 4096, 4096, 128, causal=True),
@@ -203,6 +289,7 @@ CASES: Mapping[str, SpeedCase] = {
     ),
     "conv f16 3x3 32x56x56x128": _conv(32, 56, 128, 128, 3),
     "conv f16 1x1 32x56x56x256": _conv(32, 56, 256, 256, 1),
+    "conv f16 3x3 32x224x224x3": _conv(32, 224, 3, 64, 3, {}),
     "scan f32 4096x4096": _scan((4096, 4096), 1),
     "scan f32 16M": _scan((1 << 24,), 0),
     "scan f32 1M": _scan((1 << 20,), 0),

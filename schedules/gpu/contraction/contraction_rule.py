@@ -1,5 +1,7 @@
 """The GPU rule for contractions: tiles on matrix instructions, one rule for both vendors."""
 
+from dataclasses import replace
+
 from tvm import ir
 from tvm.target import Target
 
@@ -24,6 +26,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
     matmul_numbers,
 )
 from tvm_iree_ext.schedules.gpu.products.multiplied_types import Types, multiplied_types
+from tvm_iree_ext.schedules.gpu.products.padded_operands import odd_sides, sides_to_pad
 from tvm_iree_ext.schedules.gpu.products.warpgroup_numbers import (
     WARPGROUP_ALGORITHMS,
     chosen_warpgroups,
@@ -58,24 +61,30 @@ class GpuContraction(GpuRule):
 
     def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
         """The largest tiles that fit the chip and keep it busy; by warpgroups where it has them."""
-        shape = _shape(op, target)
-        in_rows = all(map(ContractionMatrices(op).row_by_row, SIDES))
-        found = chosen_warpgroups(shape, target) if in_rows else None
-        return found or lowering_config(matmul_config(shape, target))
+        shape, matrices = _shape(op, target), ContractionMatrices(op)
+        found = chosen_warpgroups(shape, target)
+        if found and all(side in found.pad or matrices.row_by_row(side) for side in SIDES):
+            return found
+        pad = sides_to_pad(shape, target, together=False)
+        config = matmul_config(shape.padded(pad), target)
+        return lowering_config(replace(config, pad=pad))
 
     def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Instructions, tiles, subgroups, stages, parts of K; also by warpgroups where they fit."""
         shape, matrices = _shape(op, target), ContractionMatrices(op)
-        by_warpgroups = (
-            warpgroup_forms(shape, target) if all(map(matrices.row_by_row, SIDES)) else []
-        )
+        by_warpgroups = [
+            one
+            for one in warpgroup_forms(shape, target)
+            if all(side in one.base.pad or matrices.row_by_row(side) for side in SIDES)
+        ]
 
         def refused(config: LoweringConfig) -> str | None:
             check = self.check(config)
             return refusal(lambda: plan_warpgroup_matmul(shape, target, warpgroup_numbers(check)))
 
         usual = self.heuristic(op, target)
-        return matmul_space(shape, target, usual, self.check, by_warpgroups, refused)
+        pad = tuple(side for side in odd_sides(shape) if shape.can_be_padded(side))
+        return matmul_space(shape, target, usual, self.check, by_warpgroups, refused, pad)
 
     def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``, of one kernel, or two where K is split.

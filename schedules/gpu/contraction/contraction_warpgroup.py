@@ -24,7 +24,8 @@ def lower_by_warpgroups(
     Raises:
         ScheduleError: where the operands are no matrices in memory, or the numbers do not fit.
     """
-    if apart := [side for side in SIDES if not matrices.row_by_row(side)]:
+    pad = check.config.pad
+    if apart := [side for side in SIDES if side not in pad and not matrices.row_by_row(side)]:
         name = matrices.operand(apart[0])
         check.need(False, f"{name} is no matrix that lies row by row in memory")
     if None not in operands.shape.extents("lhs"):

@@ -97,6 +97,7 @@ class GpuConv2d(GpuRule):
         """
         check = self.check(config)
         algorithm = check.algorithm(MMA, _DIRECT, *WARPGROUP_ALGORITHMS[:1])
+        check.expect(not config.pad, "pad", list(config.pad), "none: windows are no matrices")
         if algorithm == _DIRECT:
             workgroup = LaneConfig.parse(check, _DIRECT).workgroup(check, target)
             return ir.IRModule({op.entry: direct_conv_2d(op, target, workgroup.subgroups)})

@@ -23,6 +23,16 @@ def where(condition: Any) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def vectorized(count: int) -> Iterator[Any]:
+    """A vectorized loop, and its index; of one turn there is no loop, and the index is 0."""
+    if count == 1:
+        yield 0
+        return
+    with I.vectorized(count) as at:
+        yield at
+
+
 class WorkgroupLanes:
     """The lanes of a workgroup while a kernel is emitted: tables as expressions of their ids."""
 

@@ -38,6 +38,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     PlainOperands,
 )
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
+from tvm_iree_ext.schedules.gpu.products.padded_operands import PaddedOperands, padded_name
 from tvm_iree_ext.schedules.gpu.products.stream_k_blocks import SharedOutBlocks
 from tvm_iree_ext.schedules.gpu.sblocks.elementwise import schedule_elementwise_block
 from tvm_iree_ext.schedules.gpu.sblocks.fragments import into_fragments, tensorize_tiles
@@ -60,11 +61,13 @@ def schedule_matmul(
         ScheduleError: as :func:`plan_matmul`.
     """
     plan = plan_matmul(shape, target, config)
+    operands = operands or PlainOperands(shape)
+    if config.pad:
+        operands = PaddedOperands(operands, plan.shape)
     tiles = TilePlan(
         plan.tile, plan.runs, plan.scope, plan.orders, plan.through_registers, plan.direct,
         config.splits,
     )  # fmt: skip
-    operands = operands or PlainOperands(shape)
     blocks = form(operands, tiles)
     if config.workgroups:
         blocks = SharedOutBlocks(operands, tiles, config.workgroups)
@@ -72,6 +75,9 @@ def schedule_matmul(
     _Scheduling(sch, plan, blocks).run()
     if blocks.merges:
         schedule_elementwise_block(sch, "merged", target, run=plan.runs["result"])
+    if isinstance(operands, PaddedOperands):
+        for side in operands.sides:
+            schedule_elementwise_block(sch, padded_name(side), target, run=1)
     swizzles = {
         shared_name(side): one.placement.swizzle
         for side, one in plan.placements.items()

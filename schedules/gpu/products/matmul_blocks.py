@@ -19,6 +19,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulOperands, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.padded_operands import PaddedOperands
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import MOST_PER_DIM, bind_grid
 from tvm_iree_ext.tir.small_floats import halved
 from tvm_iree_ext.tir.tir_expressions import convert
@@ -109,6 +110,8 @@ class MatmulBlocks:
             self.groups, *extents = self.operands.extents()
             self.extents = dict(zip("mnk", extents, strict=True))
             with I.sblock("root"):
+                if isinstance(self.operands, PaddedOperands):
+                    self.operands.emit_blocks()
                 self.emit()
         return builder.get()
 
@@ -240,12 +243,20 @@ class MatmulBlocks:
         # Products with rows and columns beyond the result's are not stored: any will do.
         if across in place.ends or not _whole(self.extents[across], place.covered[across]):
             step = run if across == last else 1
-            own[across] = _at_most(own[across], self.const(self.extents[across]), step)
-        end = (own["k"], self.extents["k"], place.covered["k"])
+            own[across] = _at_most(own[across], self.const(self._there(side, across)), step)
+        end = (own["k"], self._there(side, "k"), place.covered["k"])
         inside = _both(
             _inside([end], run if last == "k" else 1), self.operands.inside(side, own, run)
         )
         return own, inside
+
+    def _there(self, side: str, role: str) -> Any:
+        """Rows, columns or depth of an operand, with the zeros up to the end of an access."""
+        extent, access = self.extents[role], self.shape.access(side)
+        last = ("mk" if side == "lhs" else "kn")[self.shape.order(side)[-1]]
+        if self.shape.pitch(side) is None or role != last:
+            return extent
+        return -(-extent // access) * access
 
     def _result(self, accumulator: Any, place: BlockPlace, store: Store) -> None:
         """Over whole tiles, too, so that what a lane holds never depends on the edge."""

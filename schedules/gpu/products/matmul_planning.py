@@ -14,7 +14,11 @@ from tvm_iree_ext.layout.transform import permute
 from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
-from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig, check_numbers
+from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
+    MatmulConfig,
+    check_numbers,
+    padded_shape,
+)
 from tvm_iree_ext.schedules.gpu.sblocks.copies import ChosenPlacement, TileAccess, choose_placement
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip
@@ -50,6 +54,7 @@ def check_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> No
 
 def _laid_out(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
     """The plan but for the placements."""
+    shape = padded_shape(shape, config.pad, f"matmul by {config.mma_kind}")
     chip, mma = gpu_chip(target), mma_intrins(config.mma_kind).mma
     check_numbers(shape, target, mma, config)
     (sm, sn), (tm, tn) = config.subgroups, config.tiles

@@ -1,16 +1,22 @@
 """A matrix product for the GPU rules: extents, types, and how operands lie in memory."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Protocol
 
-from tvm import tirx
+from tvm import DataType, tirx
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.base.regions import Region
+from tvm_iree_ext.targets.gpu import LINE_BYTES
 
 SIDES = ("lhs", "rhs")
+
+_LINES = 8  # of a row from which on it costs little to fill the last
+_MOST_PADDED = 1 << 30  # elements of an operand that is copied: places are of 32 bits
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,8 @@ class MatmulShape:
         epilogue_bits: of the widest element that is read where sums are stored.
         more_dims: that operands have beyond rows, columns and steps of K.
         prologues: by operand, what makes its factors, where they are not its elements.
+        pitches: by operand that is copied first, how many elements each of its rows has there: its
+            own, and zeros (:mod:`.padded_operands`).
     """
 
     m: int | None
@@ -63,6 +71,7 @@ class MatmulShape:
     epilogue_bits: int = 0
     more_dims: int = 0
     prologues: Mapping[str, Prologue] | None = None
+    pitches: Mapping[str, int] | None = None
 
     def prologue(self, side: str) -> Prologue | None:
         """Prologue of ``lhs`` or ``rhs``; None where factors are its elements."""
@@ -100,7 +109,44 @@ class MatmulShape:
 
     def row(self, side: str) -> int:
         """A number of elements of which every contiguous row of memory is a multiple."""
+        if (pitch := self.pitch(side)) is not None:
+            return pitch
         return (self.rows or {}).get(side, self.extents(side)[-1] or 1)
+
+    def pitch(self, side: str) -> int | None:
+        """Elements of a row of ``lhs`` or ``rhs`` where it is copied first; else None."""
+        return (self.pitches or {}).get(side)
+
+    def access(self, side: str) -> int:
+        """Elements of ``lhs`` or ``rhs`` in the widest access."""
+        return 8 * WIDEST_ACCESS_BYTES // DataType(self.memory_dtype(side)).bits
+
+    def can_be_padded(self, side: str, *, turned: bool = False) -> bool:
+        """Whether rows of ``lhs`` or ``rhs`` may be copied to ones of whole accesses."""
+        extents = self.extents(side)
+        known = [extent or 1 for extent in (self.groups, *extents)]
+        in_rows = extents[0 if turned else -1] is not None and self.row(side) > 1
+        return in_rows and self.prologue(side) is None and prod(known) <= _MOST_PADDED
+
+    def padded(self, sides: Sequence[str], turned: Collection[str] = ()) -> "MatmulShape":
+        """The same with rows of some operands copied first to ones of whole accesses, or lines.
+
+        Those of ``turned`` have their columns as rows there.
+        """
+        pitches = {}
+        orders = {
+            side: self.order(side)[::-1] if side in turned else self.order(side) for side in SIDES
+        }
+        for side in sides:
+            row, access = self.extents(side)[0 if side in turned else -1], self.access(side)
+            assert row is not None
+            line = access * LINE_BYTES // WIDEST_ACCESS_BYTES
+            unit = line if row >= _LINES * line else access
+            pitches[side] = -(-row // unit) * unit
+        if not pitches:
+            return self
+        lhs, rhs = (orders[side] for side in SIDES)
+        return replace(self, pitches=pitches, lhs_order=lhs, rhs_order=rhs)
 
 
 class MatmulOperands(Protocol):

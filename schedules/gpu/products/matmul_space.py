@@ -28,6 +28,7 @@ def matmul_space(
     check: Callable[[LoweringConfig], ConfigCheck],
     others: Sequence[ConfigForm] = (),
     accept_other: Callable[[LoweringConfig], str | None] = lambda _: None,
+    pad: tuple[str, ...] = (),
 ) -> TuningSpace:
     """The configs of every instruction for a product, that the chip can have.
 
@@ -40,13 +41,14 @@ def matmul_space(
         check: the checks of a config that name the rule.
         others: the forms of other algorithms.
         accept_other: what refuses a config of theirs.
+        pad: operands that may be padded.
     """
     types = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
     kinds = {mma.name: mma for mma in multiplying_kinds(target).get(types, [])}
     if usual.algorithm == MMA:
         kinds[usual.mma_kind] = mma_kind(usual.mma_kind)
     cores = gpu_chip(target).parts[0].cores if gpu_chip(target).parts else 0
-    forms = [_form(mma, usual, cores) for mma in kinds.values()]
+    forms = [_form(mma, usual, cores, pad) for mma in kinds.values()]
 
     def accept(config: LoweringConfig) -> str | None:
         if config.algorithm != MMA:
@@ -58,7 +60,7 @@ def matmul_space(
     return TuningSpace.of(usual, [*forms, *others], accept)
 
 
-def _form(mma: Mma, usual: LoweringConfig, cores: int) -> ConfigForm:
+def _form(mma: Mma, usual: LoweringConfig, cores: int, pad: tuple[str, ...]) -> ConfigForm:
     """The configs of an instruction, around the heuristic's where that is its own."""
     base = usual
     if usual.mma_kind != mma.name:
@@ -83,4 +85,5 @@ def _form(mma: Mma, usual: LoweringConfig, cores: int) -> ConfigForm:
         Choice("column_major", (False, True) if mma.column_major else ()),
         Choice("swizzle", (False, True)),
         Choice("promote", ((), SIDES)),
+        Choice("pad", ((), pad) if pad else ()),
     )

@@ -1,5 +1,6 @@
 """A product's numbers: in instructions, or in elements, as a lowering config has them."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -38,6 +39,7 @@ class MatmulConfig:
         workgroups: that share all tiles, and the steps of the last ones; 0 for one to a tile.
         promote: the operands whose tiles are in shared memory.  Of another one each lane reads
             what it multiplies itself, which costs nothing where no other subgroup has use for it.
+        pad: the operands that are first copied to rows of whole accesses.
     """
 
     mma_kind: str
@@ -50,6 +52,7 @@ class MatmulConfig:
     splits: int = 1
     workgroups: int = 0
     promote: tuple[str, ...] = SIDES
+    pad: tuple[str, ...] = ()
 
     @property
     def num_subgroups(self) -> int:
@@ -66,6 +69,7 @@ def lowering_config(config: MatmulConfig) -> LoweringConfig:
         workgroup_tile={"m": sm * tm * mma.m, "n": sn * tn * mma.n},
         reduction_tile={"k": config.k_tiles * mma.k},
         promote=config.promote,
+        pad=config.pad,
         splits=config.splits,
         workgroups=config.workgroups,
         mma_kind=config.mma_kind,
@@ -114,7 +118,25 @@ def matmul_numbers(check: ConfigCheck) -> MatmulConfig:
         splits=check.count("splits", config.splits),
         workgroups=check.count("workgroups", config.workgroups, least=0),
         promote=config.promote,
+        pad=config.pad,
     )
+
+
+def padded_shape(
+    shape: MatmulShape, pad: Sequence[str], where: str, turned: Collection[str] = ()
+) -> MatmulShape:
+    """The product with the operands that a config pads, some of them turned.
+
+    Raises:
+        ScheduleError: for one that cannot be.
+    """
+    for side in pad:
+        if side not in SIDES or not shape.can_be_padded(side, turned=side in turned):
+            raise ScheduleError(
+                f"{where}: pad is {list(pad)}; expected some of {', '.join(SIDES)} whose rows are"
+                " of a known length, and not made by a function"
+            )
+    return shape.padded(pad, turned)
 
 
 def check_numbers(shape: MatmulShape, target: Target, mma: Mma, config: MatmulConfig) -> None:

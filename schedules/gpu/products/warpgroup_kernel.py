@@ -1,24 +1,28 @@
 """The kernel of a product by warpgroups; see :mod:`.warpgroup_plan`."""
 
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from math import gcd
+from itertools import product
 from typing import Any
 
-from tvm import DataType, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin import mbarrier, wgmma
-from tvm_iree_ext.intrin.fragments import coords
 from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
+from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.schedules.gpu.emit.lanes import where
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     SIDES,
     MatmulOperands,
     MatmulShape,
     PlainOperands,
 )
+from tvm_iree_ext.schedules.gpu.products.padded_operands import PaddedOperands
+from tvm_iree_ext.schedules.gpu.products.split_sums import PART_RUN, SplitSums
 from tvm_iree_ext.schedules.gpu.products.warpgroup_copies import copy_elements, copy_lines
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WARPGROUP,
@@ -29,9 +33,9 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     slot_stride,
     sums_apart,
 )
+from tvm_iree_ext.schedules.gpu.products.warpgroup_results import WarpgroupResults, stored_run
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
-from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits, tvm_dtype
 
 _LANES = 32
 _SUBGROUPS = WARPGROUP // _LANES
@@ -64,7 +68,10 @@ def warpgroup_matmul(
         ScheduleError: as :func:`plan_warpgroup_matmul`.
     """
     plan = plan_warpgroup_matmul(shape, target, config, windows)
-    return _Kernel(plan, operands or PlainOperands(shape)).func()
+    operands = operands or PlainOperands(shape)
+    if config.pad:
+        operands = PaddedOperands(operands, plan.shape)
+    return _Kernel(plan, operands).func(target)
 
 
 class _Kernel:
@@ -73,24 +80,35 @@ class _Kernel:
         self.stride = slot_stride(plan)
         self.operands, self.maps = operands, dict[str, Any]()
         self.group: Any = 0
+        self.split: Any = 0
+        self.parts: SplitSums | None = None
 
-    def func(self) -> tirx.PrimFunc:
+    def func(self, target: Target) -> tirx.PrimFunc:
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             self.operands.declare()
             I.func_attr({OWN_BARRIERS: True})
+            if isinstance(self.operands, PaddedOperands):
+                self.operands.emit_kernel(target)
             if self.config.copies == "tma":
                 for side in SIDES:
                     data = self.operands.buffer(side).data
                     described = self.plan.tensor_map(side, self._some_rows(), self._batch())
                     self.maps[side] = described.encode(data)
+            splits = self.config.splits
+            if splits > 1:
+                self.parts = SplitSums(self.operands, splits, stored_run(self.plan))
             with ExitStack() as stack:
-                count = self._row_tiles() * self.plan.grid[1]
-                tile = stack.enter_context(I.launch_thread("blockIdx.x", count))
-                if self.plan.groups > 1:
-                    groups = I.launch_thread("blockIdx.y", self.plan.groups)
-                    self.group = stack.enter_context(groups)
+                count = self.config.workgroups or self._tiles()
+                number = stack.enter_context(I.launch_thread("blockIdx.x", count))
+                if self.plan.groups * splits > 1 and not self.config.workgroups:
+                    groups = I.launch_thread("blockIdx.y", self.plan.groups * splits)
+                    which = stack.enter_context(groups)
+                    self.group = which // splits if self.plan.groups > 1 else 0
+                    self.split = which % splits if splits > 1 else 0
                 lane = stack.enter_context(I.launch_thread("threadIdx.x", self.plan.lanes))
-                self._workgroup(tile, lane)
+                self._workgroup(number, lane)
+            if self.parts is not None:
+                self.parts.emit_kernel()
         return builder.get()
 
     @property
@@ -114,6 +132,10 @@ class _Kernel:
             return self.plan.grid[0]
         return tirx.Cast("int32", self.plan.row_tiles(self._rows, self._batch()))
 
+    def _tiles(self) -> Any:
+        """Tiles of a product."""
+        return self._row_tiles() * self.plan.grid[1]
+
     def _matrix(self, side: str) -> Any:
         """The array of an operand, its dims those of the plan."""
         buffer = self.operands.buffer(side)
@@ -122,20 +144,38 @@ class _Kernel:
             return buffer
         return I.decl_buffer(shape, buffer.dtype, data=buffer.data)
 
-    def _workgroup(self, tile: Any, lane: Any) -> None:
+    def _workgroup(self, number: Any, lane: Any) -> None:
         self.lane = lane
         words = shared_bytes(self.plan) // mbarrier.BYTES
         self.memory = I.alloc_buffer((words,), "uint64", scope="shared.dyn", align=1024)
         IRBuilder.name("slots", self.memory)
         self._make_barriers()
-        row, column = self._corner(tile)
         with either(lane < WARPGROUP) as (copying, multiplying):
             with copying:
                 self._registers(FEW, more=False)
-                self._copy(row, column)
+                with where(lane == 0 if self.config.copies == "tma" else None):
+                    for turn, row, column in self._turns(number):
+                        self._copy(turn, row, column)
             with multiplying:
                 self._registers(MANY, more=True)
-                self._multiply(row, column)
+                self._prepare()
+                for turn, row, column in self._turns(number):
+                    self._multiply(turn, row, column)
+
+    def _turns(self, number: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """A workgroup's tiles, one or a loop over several: which of them, first row and column."""
+        among = self.config.workgroups
+        if not among:
+            yield 0, *self._corner(number)
+            return
+        tiles = self._tiles()
+        count = (self.plan.groups * tiles - number + (among - 1)) // among
+        with I.serial(0, count) as turn:
+            tile: Any = number + turn * among
+            if self.plan.groups > 1:
+                self.group, tile = tile // tiles, tile % tiles
+            row, column = self._corner(tile)
+            yield turn, I.Bind(row), I.Bind(column)
 
     def _registers(self, of: dict[int, int], *, more: bool) -> None:
         if count := of.get(self.config.consumers):
@@ -181,21 +221,30 @@ class _Kernel:
 
     # Those that copy.
 
-    def _copy(self, row: Any, column: Any) -> None:
-        with ExitStack() as stack:
+    def _place(self, turn: Any, step: Any) -> tuple[Any, Any]:
+        """The slot of a step of a tile, and how often the slots have been gone through before."""
+        at = step if isinstance(turn, int) else I.Bind(turn * self.plan.steps + step)
+        return at % self.config.stages, at // self.config.stages
+
+    def _steps(self) -> Any:
+        """The steps of a workgroup's tile."""
+        share, left = self.plan.share, self.plan.steps % self.plan.share
+        if not left:
+            return share
+        last = self.split == self.config.splits - 1
+        return tirx.Select(last, tirx.const(left, "int32"), tirx.const(share, "int32"))
+
+    def _copy(self, turn: Any, row: Any, column: Any) -> None:
+        with I.serial(0, self._steps()) as step:
+            slot, phase = self._place(turn, step)
+            # The first finds every slot free: the phase before the first has parity 1.
+            mbarrier.wait(self._free(slot), (phase + 1) % 2)
             if self.config.copies == "tma":
-                stack.enter_context(I.If(self.lane == 0))
-                stack.enter_context(I.Then())
-            with I.serial(0, self.plan.steps) as step:
-                slot, turn = step % self.config.stages, step // self.config.stages
-                # The first turn finds every slot free: the phase before the first has parity 1.
-                mbarrier.wait(self._free(slot), (turn + 1) % 2)
-                if self.config.copies == "tma":
-                    mbarrier.arrive_expecting(self._full(slot), self.plan.slot_bytes)
-                for side in SIDES:
-                    self._copy_tile(side, row, column, step, slot)
-                if self.config.copies != "tma":
-                    self._filled(slot)
+                mbarrier.arrive_expecting(self._full(slot), self.plan.slot_bytes)
+            for side in SIDES:
+                self._copy_tile(side, row, column, self.split * self.plan.share + step, slot)
+            if self.config.copies != "tma":
+                self._filled(slot)
 
     def _copy_windows(self, side: str, row: Any, column: Any, step: Any, slot: Any) -> None:
         """Copy a step's boxes of the image, or of the filter."""
@@ -261,57 +310,89 @@ class _Kernel:
 
     # Those that multiply.
 
-    def _multiply(self, row: Any, column: Any) -> None:
-        operand = self.mma.operand("acc")
-        dtype = "float32" if self.mma.c == "f32" else "uint32"
-        size = operand.registers
-        accumulators = [
-            I.alloc_buffer((size,), dtype, scope="local") for _ in range(self.config.tiles)
-        ]
-        apart = sums_apart(self.mma)
-        sums = [I.alloc_buffer((size,), dtype, scope="local") for _ in accumulators if apart]
-        for acc in sums or accumulators:
-            with I.unroll(size) as register:
-                I.buffer_store(acc, tirx.const(0, dtype), [register])
+    def _prepare(self) -> None:
+        """Take registers for accumulators, and make descriptors of this warpgroup's operands."""
+        kind = "float32" if self.mma.c == "f32" else "uint32"
+        size, count = self.mma.operand("acc").registers, self.config.tiles * self.config.columns
+        self.sums = [I.alloc_buffer((size,), kind, scope="local") for _ in range(count)]
+        self.apart = I.alloc_buffer((size,), kind, scope="local") if sums_apart(self.mma) else None
         # From another lane, so that the compiler knows it to be the same for the subgroup.
-        number = self.lane // WARPGROUP - 1
-        group = I.Bind(from_lane(number, 0))
-        bases = {side: self._descriptor(side, group) for side in SIDES}
-        with I.serial(0, self.plan.steps) as step:
-            slot, turn = step % self.config.stages, step // self.config.stages
-            mbarrier.wait(self._full(slot), turn % 2)
+        self.own = I.Bind(from_lane(self.lane // WARPGROUP - 1, 0))
+        self.bases = {side: self._descriptor(side, self.own) for side in SIDES}
+        self.results = WarpgroupResults(
+            self.plan,
+            self.parts or self.operands,
+            stored_run(self.plan) if self.parts is None else PART_RUN,
+            self.memory,
+            self.lane,
+            (self._rows, self._batch()),
+        )
+
+    def _multiply(self, turn: Any, row: Any, column: Any) -> None:
+        for acc in self.sums:
+            with I.unroll(int(acc.shape[0])) as register:
+                I.buffer_store(acc, tirx.const(0, str(acc.dtype)), [register])
+        with I.serial(0, self._steps()) as step:
+            slot, phase = self._place(turn, step)
+            mbarrier.wait(self._full(slot), phase % 2)
             if self.config.copies != "tma":
                 I.evaluate(T.ptx["fence.proxy.async.shared::cta"]())
-            I.evaluate(T.ptx["wgmma.fence.sync.aligned"]())
-            for tile, acc in enumerate(accumulators):
-                for part in range(self.plan.shared["rhs"].operand.steps):
-                    self._issue(acc, bases, slot, tile, part, more=part > 0 or not apart)
-            I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
-            if apart:
-                self._add_step(sums, accumulators, slot)
+            if self.apart is None:
+                self._multiply_step(slot)
+                self._free_last(slot, step)
             else:
-                self._free_last(step)
-        I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
-        with I.If(self.lane % _LANES == 0), I.Then():
-            mbarrier.arrive(self._multiplied())
-        mbarrier.wait(self._multiplied(), 0)
-        for tile, acc in enumerate(sums or accumulators):
-            self._store(acc, row + (group * self.config.tiles + tile) * self.mma.m, column)
+                self._add_step(slot)
+        if self.apart is None:
+            I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
+        self._multiplied_all(turn)
+        which = self.group * self.config.splits + self.split  # of the group, or of its part of K
+        places = product(range(self.config.tiles), range(self.config.columns))
+        for acc, (down, across) in zip(self.sums, places, strict=True):
+            first = row + (self.own * self.config.tiles + down) * self.mma.m
+            self.results.store(acc, which, first, column + across * self.mma.n)
 
-    def _free_last(self, step: Any) -> None:
+    def _multiplied_all(self, turn: Any) -> None:
+        """Free a tile's last slot; or wait for the others, whose slots sums go through."""
+        if not self.config.workgroups:
+            self._arrive(self._multiplied())
+            mbarrier.wait(self._multiplied(), 0)
+        elif self.apart is None:
+            self._arrive(self._free(self._place(turn, self.plan.steps - 1)[0]))
+
+    def _arrive(self, barrier: Any, condition: Any | None = None) -> None:
+        """One lane of the subgroup arrives for all."""
+        first = self.lane % _LANES == 0
+        with where(first if condition is None else tirx.And(first, condition)):
+            mbarrier.arrive(barrier)
+
+    def _multiply_step(self, slot: Any) -> None:
+        I.evaluate(T.ptx["wgmma.fence.sync.aligned"]())
+        places = product(range(self.config.tiles), range(self.config.columns))
+        for acc, place in zip(self.sums, places, strict=True):
+            for part in range(self.plan.shared["rhs"].operand.steps):
+                self._issue(acc, slot, place, part, more=True)
+        I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
+
+    def _free_last(self, slot: Any, step: Any) -> None:
         """Free the slot of the step before; this one goes on while the next is waited for."""
         I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](1))
-        with I.If(tirx.And(self.lane % _LANES == 0, step > 0)), I.Then():
-            mbarrier.arrive(self._free((step + self.config.stages - 1) % self.config.stages))
+        before = (slot + (self.config.stages - 1)) % self.config.stages
+        self._arrive(self._free(before), step > 0)
 
-    def _add_step(self, sums: list[Any], accumulators: list[Any], slot: Any) -> None:
+    def _add_step(self, slot: Any) -> None:
         """Add a step's sums to those before, while other warpgroups multiply."""
-        I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
-        with I.If(self.lane % _LANES == 0), I.Then():
-            mbarrier.arrive(self._free(slot))
-        for total, acc in zip(sums, accumulators, strict=True):
-            with I.unroll(int(acc.shape[0])) as register:
-                I.buffer_store(total, total[register] + acc[register], [register])
+        assert self.apart is not None
+        places = product(range(self.config.tiles), range(self.config.columns))
+        for number, (total, place) in enumerate(zip(self.sums, places, strict=True)):
+            I.evaluate(T.ptx["wgmma.fence.sync.aligned"]())
+            for part in range(self.plan.shared["rhs"].operand.steps):
+                self._issue(self.apart, slot, place, part, more=part > 0)
+            I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
+            I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
+            if number == len(self.sums) - 1:
+                self._arrive(self._free(slot))
+            with I.unroll(int(total.shape[0])) as register:
+                I.buffer_store(total, total[register] + self.apart[register], [register])
 
     def _descriptor(self, side: str, group: Any) -> Any:
         """Descriptor of the first instruction in the first slot, for this warpgroup's rows."""
@@ -321,115 +402,21 @@ class _Kernel:
         wgmma.encode_descriptor(words, self._address(shared.offset + mine), shared.operand)
         return words[0]
 
-    def _issue(
-        self, acc: Any, bases: dict[str, Any], slot: Any, tile: int, part: int, *, more: bool
-    ) -> None:
-        """Multiply a part of a step; with ``more`` the products are added to what is there."""
+    def _issue(self, acc: Any, slot: Any, place: Ints, part: int, *, more: bool) -> None:
+        """Multiply a part of a step; with ``more`` the products are added to what is there.
+
+        ``place`` is the instruction's among the warpgroup's, down and across.
+        """
         descriptors = []
-        for side in SIDES:
+        for side, number in zip(SIDES, place, strict=True):
             shared = self.plan.shared[side]
             first = shared.operand.first(part) * shared.operand.bits // 8
-            if side == "lhs":
-                first += tile * shared.bytes_each
-            units = (slot * self.stride + first) // 16
-            descriptors.append(bases[side] + tirx.Cast("uint64", units))
+            units = (slot * self.stride + first + number * shared.bytes_each) // 16
+            descriptors.append(self.bases[side] + tirx.Cast("uint64", units))
         lhs, rhs = (self.plan.shared[side].operand for side in SIDES)
         registers = [acc[at] for at in range(self.mma.operand("acc").registers)]
         immediates = wgmma.immediates(self.mma, lhs, rhs)
         I.evaluate(T.ptx[self.mma.ptx](*registers, *descriptors, more, *immediates))
-
-    def _store(self, acc: Any, row: Any, column: Any) -> None:
-        """Store a warpgroup's tile row by row, by way of the slots, which nobody reads any more.
-
-        A lane's accumulators lie in runs of two columns, and would be stored in parts of segments.
-        """
-        operand, staging = self.mma.operand("acc"), self.plan.staging
-        values, subgroup = self._as_elements(acc), self.lane // _LANES % _SUBGROUPS
-        lane, count = self.lane % _LANES, operand.elements_per_lane // staging.parts
-        kind, run = tvm_dtype(self.mma.c), self._stored_run()
-        size = dtype_bits(self.mma.c) // 8
-        words = staging.nbytes(self.config.consumers) // size
-        view = I.decl_buffer((words,), kind, data=self.memory.data, scope="shared.dyn")
-        first = I.Bind((self.lane // _LANES - _SUBGROUPS) * (staging.rows * staging.pitch))
-        for part in range(staging.parts):
-            self._sync_subgroup()
-            for start in range(part * count, (part + 1) * count, _PAIR):
-                m, n = coords(operand, lane, subgroup, start)
-                place = first + (m - subgroup * staging.rows) * staging.pitch
-                with I.vectorized(_PAIR) as at:
-                    left = n - part * staging.columns
-                    I.buffer_store(view, values[start + at], [place + left + at])
-            self._sync_subgroup()
-            across = staging.columns // run
-            held = I.alloc_buffer((run,), kind, scope="local")
-            with I.serial(0, staging.rows * across // _LANES) as turn:
-                number = turn * _LANES + lane
-                m, n = number // across, number % across * run
-                for at in range(0, run, _LINE // size):
-                    with I.vectorized(min(run, _LINE // size)) as one:
-                        source = first + m * staging.pitch + n + at + one
-                        I.buffer_store(held, view[source], [at + one])
-                below = row + subgroup * staging.rows + m
-                self._store_run(held, below, column + part * staging.columns + n, run)
-
-    def _stored_run(self) -> int:
-        """Elements of a row of the result that a lane stores at once."""
-        shape = self.shape
-        bits = max(DataType(shape.memory_dtype("result")).bits, shape.epilogue_bits, 8)
-        most = min(8 * _LINE // bits, _MOST_LANES)
-        # So that all lanes store in each turn.
-        half = self.plan.staging.columns // 2
-        return vector_elements(bits, most, gcd(shape.row("result"), half))
-
-    def _store_run(self, held: Any, row: Any, column: Any, count: int) -> None:
-        i, j = (self._wide(index) for index in (row, column))
-        inside = self._inside([i, j])
-        if (windows := self.plan.windows) is not None:
-            i, is_pixel = windows.pixel(i // self.mma.m, i % self.mma.m, self._batch())
-            inside = is_pixel if inside is None else tirx.And(is_pixel, inside)
-        with ExitStack() as stack:
-            if inside is not None:
-                stack.enter_context(I.If(inside))
-                stack.enter_context(I.Then())
-            if count == 1:
-                self.operands.store(self.group, i, j, held[0])
-                return
-            at = stack.enter_context(I.vectorized(count))
-            self.operands.store(self.group, i, j + at, held[at])
-
-    @staticmethod
-    def _sync_subgroup() -> None:
-        I.evaluate(T.cuda.warp_sync())
-
-    def _wide(self, index: Any) -> Any:
-        """Cast an index to the type by which the operands' arrays are indexed."""
-        dtype = self.operands.index_dtype
-        return index if dtype == "int32" else tirx.Cast(dtype, index)
-
-    def _as_elements(self, acc: Any) -> Any:
-        """The accumulator as numbers: of words those that they hold."""
-        dtype, count = tvm_dtype(self.mma.c), self.mma.operand("acc").elements_per_lane
-        if str(acc.dtype) == dtype:
-            return acc
-        values = I.alloc_buffer((count,), dtype, scope="local")
-        each = 32 // dtype_bits(self.mma.c)
-        for word in range(count // each):
-            kind, at = dtype, each * word
-            if each > 1:
-                kind, at = f"{dtype}x{each}", tirx.Ramp(at, tirx.const(1, "int32"), each)
-            I.buffer_store(values, tirx.reinterpret(kind, acc[word]), [at])
-        return values
-
-    def _inside(self, at: list[Any]) -> Any | None:
-        inside: Any = None
-        extents = (self._rows, self.plan.extents[1])
-        dims = list(zip(at, extents, self.plan.tile, strict=False))
-        # Pixels are looked for by themselves.
-        for index, extent, tile in dims if self.plan.windows is None else dims[1:]:
-            if not isinstance(extent, int) or extent % tile:
-                condition = index < extent
-                inside = condition if inside is None else tirx.And(inside, condition)
-        return inside
 
 
 @contextmanager

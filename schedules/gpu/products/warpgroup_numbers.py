@@ -10,11 +10,13 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, form
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import named_kind
+from tvm_iree_ext.schedules.gpu.products.warpgroup_heuristic import (
+    warpgroup_config,
+    warpgroup_kinds,
+)
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WarpgroupConfig,
     plan_warpgroup_matmul,
-    warpgroup_config,
-    warpgroup_kinds,
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
@@ -22,6 +24,7 @@ from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
 _SUBGROUPS = 4  # of a warpgroup
 _ENOUGH = 2  # tiles for so many cores at least one, else K is better split among more workgroups
+_DEEP = 16  # steps of K
 _COLUMNS = 32  # a tuner tries instructions of multiples of so many columns
 _PREFIX = "warpgroup_"
 WARPGROUP_ALGORITHMS = (f"{_PREFIX}tma", f"{_PREFIX}async")
@@ -33,8 +36,8 @@ def chosen_warpgroups(
 ) -> LoweringConfig | None:
     """The config by warpgroups; None where the other rule is better, or the only one.
 
-    Copies by lanes gain nothing over that rule; few tiles leave cores idle, among which it splits
-    K; and few rows leave most of an instruction without use.
+    Copies by lanes gain nothing over that rule; few tiles of few steps leave cores idle; and few
+    rows leave most of an instruction without use.
     """
     if not mma_kinds(target, ("warpgroup",)):
         return None
@@ -44,9 +47,11 @@ def chosen_warpgroups(
     except ScheduleError:
         return None
     parts = gpu_chip(target).parts
-    tiles = plan.groups * plan.grid[0] * plan.grid[1]
+    tiles = plan.groups * plan.grid[0] * plan.grid[1] * config.splits
     enough = not parts or _ENOUGH * tiles >= parts[0].cores
     filled = 2 * plan.extents[0] >= plan.grid[0] * plan.tile[0]
+    # The fewer rows the less is multiplied for what is read: copies are all that counts.
+    filled = filled or (plan.grid[0] == config.consumers == 1 and plan.steps >= _DEEP)
     return _lowering(config) if config.copies == "tma" and enough and filled else None
 
 
@@ -54,11 +59,14 @@ def _lowering(config: WarpgroupConfig) -> LoweringConfig:
     mma = mma_kind(config.mma_kind)
     return LoweringConfig(
         algorithm=f"{_PREFIX}{config.copies}",
-        workgroup_tile={"m": config.consumers * config.tiles * mma.m, "n": mma.n},
+        workgroup_tile={"m": config.consumers * config.tiles * mma.m, "n": config.columns * mma.n},
         promote=SIDES,
+        pad=config.pad,
         mma_kind=config.mma_kind,
         subgroups={"m": _SUBGROUPS * config.consumers, "n": 1},
         stages=config.stages,
+        workgroups=config.workgroups,
+        splits=config.splits,
     )
 
 
@@ -76,6 +84,10 @@ def warpgroup_numbers(check: ConfigCheck) -> WarpgroupConfig:
         check.parts("workgroup_tile", "m", consumers * mma.m),
         check.count("stages", config.stages),
         config.algorithm.removeprefix(_PREFIX),
+        config.pad,
+        check.parts("workgroup_tile", "n", mma.n),
+        check.count("workgroups", config.workgroups, least=0),
+        check.count("splits", config.splits),
     )
 
 
@@ -88,6 +100,7 @@ def warpgroup_forms(
         usual = _lowering(warpgroup_config(shape, target, windows)) if kinds else None
     except ScheduleError:
         usual = None
+    cores = gpu_chip(target).usual_cores
     found: list[ConfigForm] = []
     for mma in kinds:
         if usual is None or mma.n % _COLUMNS:
@@ -99,7 +112,10 @@ def warpgroup_forms(
                 replace(base, subgroups={"m": _SUBGROUPS, "n": 1}),
                 Choice("subgroups.m", tuple(_SUBGROUPS * many for many in (1, 2, 3))),
                 Choice("workgroup_tile.m", rows, ("subgroups.m",)),
+                Choice("workgroup_tile.n", (mma.n, 2 * mma.n)),
                 Choice("stages", (2, 3, 4, 5, 6)),
+                Choice("workgroups", (0, cores)),
+                Choice("splits", (1, 2, 4, 8, 16)),
             )
         )
     return found

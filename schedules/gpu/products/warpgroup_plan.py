@@ -11,13 +11,16 @@ Each multiplying warpgroup has rows of its own.  Nobody waits for anybody but at
 slots, two for each: ``stages`` steps are under way at once.  Copies are by tensor maps, swizzled as
 the instruction's descriptors say and with zeros beyond the edges (``tma``); where rows are no
 multiples of 16 bytes, by ``cp.async`` of a warpgroup's lanes, or element by element (``async``).
+
+With ``workgroups``, as many as the chip holds at once take tiles in turns: the steps of the next
+tile are copied while accumulators are stored, by way of shared memory that is no slot's.
 """
 
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Any
 
+from tvm import DataType
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
@@ -25,16 +28,19 @@ from tvm_iree_ext.intrin import mbarrier
 from tvm_iree_ext.intrin.wgmma import SharedOperand
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import padded_shape
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
-from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_table import mma_kind
 
 WARPGROUP = 128  # lanes
 _SUBGROUPS = 4  # of a warpgroup
 _PAD_BYTES = 32  # of a row of accumulators in shared memory
 _STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
+_EITHER_BITS = 16
 _SWIZZLES = (128, 64, 32, 16)
+_LINE = 128  # bytes
 _ATOM_BYTES = 1024  # to which swizzled tiles are aligned
 _HELD = {1: 192, 2: 192, 3: 96}
 """Registers of a lane for accumulators, by warpgroups that multiply; it needs others, too.
@@ -42,11 +48,10 @@ _HELD = {1: 192, 2: 192, 3: 96}
 With as many, ``ptxas`` 13.5 spills nothing on ``sm_90a``: float16, 192 columns, two tiles of one or
 two warpgroups, or one of three.
 """
-_COPIES = ("tma", "async")
-_NARROW = 64  # columns; fewer are for results that have no more
+COPIES = ("tma", "async")
+"""How tiles are copied."""
 _GUESSED_ROWS = 8192  # where they are known at call time
 _GUESSED_IMAGES = 8  # likewise
-_STEP_COST = 64  # of copying a row or column of a tile, in multiplications
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,12 @@ class WarpgroupConfig:
         mma_kind: the instruction.
         consumers: warpgroups that multiply, one below the other.
         tiles: instructions of each along the rows.
+        columns: and along the columns, of the same operand of shared memory.
         stages: steps of k that are under way at once.
         copies: ``tma`` or ``async``.
+        pad: the operands that are first copied to rows of whole accesses.
+        workgroups: that take tiles in turns; 0 for one to a tile, or to a part of K of it.
+        splits: parts of K that are multiplied at once; a second kernel adds their sums.
     """
 
     mma_kind: str
@@ -66,6 +75,10 @@ class WarpgroupConfig:
     tiles: int = 1
     stages: int = 4
     copies: str = "tma"
+    pad: tuple[str, ...] = ()
+    columns: int = 1
+    workgroups: int = 0
+    splits: int = 1
 
 
 @dataclass(frozen=True)
@@ -128,14 +141,16 @@ class AccumulatorStaging:
     """Accumulators in shared memory on their way to the result: a part for each subgroup.
 
     Attributes:
-        columns: of a tile that are there at once.
-        parts: in which a tile's columns come.
+        columns: of an instruction's that are there at once.
+        parts: in which an instruction's columns come.
         itemsize: of an accumulator.
+        offset: of the first byte.
     """
 
     columns: int
     parts: int
     itemsize: int
+    offset: int
     rows = 16  # of a subgroup
 
     @property
@@ -157,6 +172,7 @@ class WarpgroupPlan:
         extents: m, n and k of each; m is a guess where it is known at call time.
         tile: rows, columns and depth of a workgroup's step.
         shared: the tiles of ``lhs`` and ``rhs`` in a slot.
+        memory: bytes of shared memory that a workgroup may have.
         windows: where rows are pixels of a convolution.
     """
 
@@ -167,6 +183,7 @@ class WarpgroupPlan:
     extents: Ints
     tile: Ints
     shared: dict[str, WarpgroupTile]
+    memory: int
     windows: ConvWindows | None = None
 
     @property
@@ -176,11 +193,18 @@ class WarpgroupPlan:
 
     @property
     def staging(self) -> AccumulatorStaging:
-        """Accumulators in the slots, as many columns of a tile at once as there is room for."""
-        itemsize, room = dtype_bits(self.mma.c) // 8, self.config.stages * slot_stride(self)
+        """Accumulators in the slots, or behind them, as many columns at once as there is room for.
+
+        They are behind the slots where the next tile is copied to these meanwhile.
+        """
+        itemsize = dtype_bits(self.mma.c) // 8
+        room, offset = self.config.stages * slot_stride(self), 0
+        if self.config.workgroups:
+            offset = -(-_slots_bytes(self) // _LINE) * _LINE
+            room = self.memory - offset
         parts = 1
         while True:
-            found = AccumulatorStaging(self.mma.n // parts, parts, itemsize)
+            found = AccumulatorStaging(self.mma.n // parts, parts, itemsize, offset)
             if found.nbytes(self.config.consumers) <= room or self.mma.n // parts % 16:
                 return found
             parts *= 2
@@ -196,6 +220,11 @@ class WarpgroupPlan:
         if self.windows is not None:
             return self.windows.steps(self.tile[2])
         return -(-self.extents[2] // self.tile[2])
+
+    @property
+    def share(self) -> int:
+        """Steps of a part of K; of the last one, perhaps fewer."""
+        return -(-self.steps // self.config.splits)
 
     def row_tiles(self, rows: Any, batch: Any) -> Any:
         """Tiles of so many rows, or of the pixels of so many images."""
@@ -216,7 +245,8 @@ class WarpgroupPlan:
         """
         _, n, k = self.extents
         own = (rows, k) if side == "lhs" else (k, n)
-        return (*self._groups, *(own[dim] for dim in self.shape.order(side)))
+        across, along = (own[dim] for dim in self.shape.order(side))
+        return (*self._groups, across, self.shape.pitch(side) or along)
 
     @property
     def _groups(self) -> Ints:
@@ -259,6 +289,12 @@ def plan_warpgroup_matmul(
     kind = config.mma_kind
     chip, mma = gpu_chip(target), mma_kind(kind)
     where = f"matmul by {kind}"
+    if config.pad and (windows is not None or config.copies != "tma"):
+        raise ScheduleError(
+            f"{where}: pad is {list(config.pad)}; it is for matrices that tensor maps copy"
+        )
+    turned = [side for side in SIDES if side in config.pad and turns(shape, side)]
+    shape = padded_shape(shape, config.pad, where, turned)
     if mma.kind != "warpgroup" or not mma.on(chip.name):
         raise ScheduleError(f"{where}: {chip.name} has no such warpgroup instruction")
     dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
@@ -274,23 +310,25 @@ def plan_warpgroup_matmul(
             f"{where}: it takes matrices of fixed extents, but for rows that lie along k, in the"
             " types that it multiplies"
         )
-    if shape.groups > chip.max_grid[1]:
-        raise ScheduleError(f"{where}: {shape.groups} groups; a grid has {chip.max_grid[1]}")
-    if config.copies not in _COPIES:
-        raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(_COPIES)}")
-    if config.consumers not in _HELD or config.tiles < 1 or config.stages < 2:
+    if shape.groups * config.splits > chip.max_grid[1]:
+        many = f"{shape.groups} groups" + (f" of {config.splits} parts" * (config.splits > 1))
+        raise ScheduleError(f"{where}: {many}; a grid has {chip.max_grid[1]}")
+    if config.copies not in COPIES:
+        raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(COPIES)}")
+    instructions = config.tiles * config.columns
+    if config.consumers not in _HELD or instructions < 1 or config.stages < 2:
         raise ScheduleError(
             f"{where}: {config.consumers} consumers, {config.tiles} tiles, {config.stages} stages;"
             f" expected 1 to {max(_HELD)}, 1 or more, and 2 or more"
         )
-    held = config.tiles * mma.operand("acc").registers * (2 if sums_apart(mma) else 1)
+    held = (instructions + sums_apart(mma)) * mma.operand("acc").registers
     if held > (limit := _HELD[config.consumers]):
         raise ScheduleError(
             f"{where}: accumulators take {held} registers of a lane; there are {limit} for"
             f" {config.consumers} consumers"
         )
     majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
-    counts = {"lhs": config.consumers * config.tiles, "rhs": 1}
+    counts = {"lhs": config.consumers * config.tiles, "rhs": config.columns}
     shared, offset = {}, 0
     try:
         for side in SIDES:
@@ -299,8 +337,10 @@ def plan_warpgroup_matmul(
             offset += -(-shared[side].nbytes // _ATOM_BYTES) * _ATOM_BYTES
     except TargetError as error:
         raise ScheduleError(f"matmul by {error}") from error
-    tile = (counts["lhs"] * mma.m, mma.n, _STEPS * mma.k)
-    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared, windows)
+    tile = (counts["lhs"] * mma.m, counts["rhs"] * mma.n, _STEPS * mma.k)
+    memory = chip.shared_memory_bytes
+    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared, memory, windows)
+    _check_splits(plan, where)
     size = shared_bytes(plan)
     if size > chip.shared_memory_bytes:
         raise ScheduleError(
@@ -314,6 +354,28 @@ def plan_warpgroup_matmul(
             except TargetError as error:
                 raise ScheduleError(f"{where}: {error}") from error
     return plan
+
+
+def _check_splits(plan: WarpgroupPlan, where: str) -> None:
+    splits = plan.config.splits
+    if splits == 1:
+        return
+    if plan.windows is not None or plan.shape.m is None or plan.config.workgroups:
+        raise ScheduleError(
+            f"{where}: {splits} splits; only products of known rows, of which each workgroup has"
+            " one tile, are in parts"
+        )
+    if (splits - 1) * plan.share >= plan.steps:
+        raise ScheduleError(f"{where}: {splits} splits of {plan.steps} steps leave parts empty")
+
+
+def turns(shape: MatmulShape, side: str) -> bool:
+    """Whether instructions of warpgroups take an operand turned: K contiguous.
+
+    Of 16 bits they take both.
+    """
+    along = {"lhs": (0, 1), "rhs": (1, 0)}[side]
+    return shape.order(side) != along and DataType(shape.dtype(side)).bits != _EITHER_BITS
 
 
 def sums_apart(mma: Mma) -> bool:
@@ -333,7 +395,15 @@ def slot_stride(plan: WarpgroupPlan) -> int:
 
 
 def shared_bytes(plan: WarpgroupPlan) -> int:
-    """Bytes of shared memory of a workgroup: the slots, two barriers for each, and one of all."""
+    """Bytes of shared memory of a workgroup."""
+    if not plan.config.workgroups:
+        return _slots_bytes(plan)
+    staging = plan.staging
+    return staging.offset + staging.nbytes(plan.config.consumers)
+
+
+def _slots_bytes(plan: WarpgroupPlan) -> int:
+    """Bytes of the slots, two barriers for each, and one of all."""
     return plan.config.stages * (slot_stride(plan) + 2 * mbarrier.BYTES) + mbarrier.BYTES
 
 
@@ -345,63 +415,3 @@ def _widest(mma: Mma, side: str, k_major: bool) -> SharedOperand:
         if row_bytes == swizzle_bytes or (not k_major and row_bytes % swizzle_bytes == 0):
             return SharedOperand(mma, side, _STEPS, k_major, swizzle_bytes)
     return plain
-
-
-def warpgroup_config(
-    shape: MatmulShape, target: Target, windows: ConvWindows | None = None
-) -> WarpgroupConfig:
-    """The config for a product: the largest tile of which all cores get one, and what fits it.
-
-    Raises:
-        ScheduleError: where the chip has no warpgroup instruction for its types.
-    """
-    chip, kinds = gpu_chip(target), warpgroup_kinds(shape, target)
-    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
-    if not kinds:
-        raise ScheduleError(
-            f"matmul: {chip.name} has no warpgroup instruction for"
-            f" {wanted[0]} * {wanted[1]} in {wanted[2]}"
-        )
-    cores = chip.parts[0].cores if chip.parts else 1
-    found, error = [], None
-    for mma in kinds:
-        ways = _COPIES if windows is None else _COPIES[:1]
-        for consumers, tiles, stages, copies in product((2, 1), (1, 2), (4, 3, 2), ways):
-            config = WarpgroupConfig(mma.name, consumers, tiles, stages, copies)
-            try:
-                plan = plan_warpgroup_matmul(shape, target, config, windows)
-            except ScheduleError as refused:
-                error = refused
-                continue
-            found.append((_cost(plan, cores), config))
-    if not found:
-        assert error is not None
-        raise error
-    return min(found, key=lambda one: one[0])[1]
-
-
-def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
-    """The instructions of a chip's warpgroups for a product's types, but for narrow ones.
-
-    Those that round what they multiply are for configs that name them.
-    """
-    chip, wanted = gpu_chip(target), (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
-    return [
-        mma
-        for mma in mma_table().values()
-        if mma.kind == "warpgroup" and mma.on(chip.name) and mma.a not in ROUNDING
-        if mma.n >= min(_NARROW, shape.n or _NARROW)
-        if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
-    ]
-
-
-def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
-    """Less is better: copies by tensor maps, the busiest core's work, more stages, wide tiles.
-
-    On an H100 4096 x 4096 x 4096 of float16 takes 187 us by 128 x 256, 190 by 256 x 128 or with 3
-    stages, 215 by 128 x 192, 224 by 128 x 128 (`scripts/gpu-day`).
-    """
-    rows, columns, _ = plan.tile
-    waves = -(-plan.groups * prod(plan.grid) // cores)
-    work = rows * columns + _STEP_COST * (rows + columns)
-    return (plan.config.copies != "tma", waves * work, -plan.config.stages, -columns)

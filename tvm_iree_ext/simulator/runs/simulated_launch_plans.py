@@ -1,6 +1,7 @@
 """Launch plans on the simulator: what a deployment would do, without a GPU."""
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -147,11 +148,14 @@ class _Followed:
     def _tensor_map(self, step: Step) -> TensorMap:
         """One whose dims, strides and box have the fastest first, which here come last."""
         array, extents = self.arrays[step["array"]], step["extents"]
+        if step["array"] in self.allocated:  # bytes, of which other tensors may share some
+            array = array.view(element_type(step["dtype"]))[: prod(extents)]
         packed = [array.itemsize * int(np.prod(extents[:dim])) for dim in range(1, len(extents))]
         if step["strides"] != packed or set(step["steps"]) != {1}:
             raise SimulationError(f"the simulator takes tensor maps of whole arrays, not {step}")
         swizzle, box = 16 << step["swizzle"], tuple(step["box"][::-1])
-        return TensorMap(array.reshape(extents[::-1]), box, swizzle, self.written[step["array"]])
+        written = self.written[step["array"]][: array.nbytes]
+        return TensorMap(array.reshape(extents[::-1]), box, swizzle, written)
 
     def _launch(self, step: Step) -> None:
         kernel = _told_apart(self.kernels[step["launch"]])

@@ -10,6 +10,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.catalog.contraction import CONTRACTION
 from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
 from tvm_iree_ext.targets.names import make_target
 
@@ -38,10 +39,12 @@ def check(op, config, **extents):
     module = RULE.lower(op, HOPPER, config)
     want = CONTRACTION.reference(op, operands)["result"]
     result = np.zeros(want.shape, dtypes.numpy_dtype(op.types["result"].dtype))
-    (done,) = simulate_function(module[op.entry], HOPPER, {**operands, "result": result})
-    done.check()
+    done = simulate_function(module[op.entry], HOPPER, {**operands, "result": result})
     np.testing.assert_array_equal(result.astype("float64"), want.astype("float64"))
-    return done
+    for one in done:
+        one.check()
+    (product,) = (one for one in done if one.counts.get(config.mma_kind))
+    return product
 
 
 @pytest.mark.parametrize("copies", ["tma", "async"])
@@ -83,6 +86,30 @@ def test_operands_that_are_no_matrices_are_refused():
         RULE.lower(op, HOPPER, config_of())
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [{}, {"workgroups": 5}, {"splits": 2}, {"workgroup_tile": {"m": 64, "n": 128}}],
+    ids=["tile", "turns", "parts", "columns"],
+)
+@pytest.mark.parametrize("dtypes", [(HALF, HALF), (HALF, "float32")], ids=str)
+def test_a_batch_with_rows_of_any_length(numbers, dtypes):
+    """Both operands are padded, one of them not row by row, and the result has odd rows, too."""
+    dims = ("m, g, k", "g, k, n", "n", "g, m, n")  # of lhs, rhs, the bias and the result
+    maps = [f"(g, m, n, k) -> ({names})" for names in dims]
+    op = ops.contraction(
+        (70, 3, 133), (3, 133, 91), [ops.TensorType((91,), HALF)],
+        indexing_maps=maps, dtype=dtypes[0], result_dtype=dtypes[1],
+        epilogue="arg0 + arg1",
+    )  # fmt: skip
+    check(op, config_of(pad=SIDES, **numbers))
+
+
+def test_one_padded_operand_of_open_rows():
+    op = ops.matmul(("rows", 73), (73, 48), dtype=HALF)
+    for rows in (1, 130):
+        check(op, config_of(pad=("lhs",)), rows=rows)
+
+
 @pytest.mark.parametrize("copies", ["tma", "async"])
 def test_rows_that_are_known_at_call_time(copies):
     op = ops.matmul((2, "rows", 72), (2, 72, 48), dtype=HALF, epilogue="arg0 * 2")
@@ -95,17 +122,22 @@ def test_rows_that_are_known_at_call_time(copies):
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k", "algorithm"),
+    ("m", "n", "k", "algorithm", "numbers"),
     [
-        (4096, 4096, 4096, "warpgroup_tma"),
-        (4096, 4096, 4098, "mma"),  # rows that no tensor map has
-        (16, 4096, 4096, "mma"),  # few rows
-        (128, 256, 65536, "mma"),  # few tiles, of which K is split
+        (4096, 4096, 4096, "warpgroup_tma", {"workgroups": 132}),
+        (1024, 2048, 4096, "warpgroup_tma", {"workgroups": 0}),  # a tile for each core
+        (4096, 4096, 4098, "warpgroup_tma", {"pad": SIDES}),  # rows that no tensor map has
+        (300, 300, 301, "mma", {"pad": ()}),  # copies would take longer than they save
+        (16, 4096, 4096, "warpgroup_tma", {"splits": 4}),  # memory counts alone
+        (128, 256, 65536, "warpgroup_tma", {"splits": 16}),  # few tiles, of which K is split
+        (16, 256, 256, "mma", {}),  # few rows, and nothing to wait for
     ],
 )
-def test_when_they_are_chosen(m, n, k, algorithm):
+def test_when_they_are_chosen(m, n, k, algorithm, numbers):
     op = ops.matmul((m, k), (n, k), transpose_rhs=True, dtype=HALF)
-    assert RULE.heuristic(op, HOPPER).algorithm == algorithm
+    config = RULE.heuristic(op, HOPPER)
+    assert config.algorithm == algorithm
+    assert {name: config.value(name) for name in numbers} == numbers
     assert RULE.heuristic(op, make_target("cuda:sm_90")).algorithm == "mma"
 
 

@@ -17,10 +17,11 @@ RULE = GpuConv2d()
 HALF = "float16"
 
 
-def config(kind="NV_WGMMA_F32_64x64x16_F16", consumers=1, stages=2):
+def config(kind="NV_WGMMA_F32_64x64x16_F16", consumers=1, stages=2, workgroups=0, columns=1):
     return LoweringConfig(
         algorithm="warpgroup_tma",
-        workgroup_tile={"m": 64 * consumers, "n": int(kind.split("x")[1])},
+        workgroup_tile={"m": 64 * consumers, "n": columns * int(kind.split("x")[1])},
+        workgroups=workgroups,
         promote=SIDES,
         mma_kind=kind,
         subgroups={"m": 4 * consumers, "n": 1},
@@ -55,9 +56,16 @@ def test_any_windows(image, filters, options):
     check(ops.conv_2d(image, filters, dtype=HALF, **options), config())
 
 
-def test_two_warpgroups_and_an_open_batch():
+@pytest.mark.parametrize("workgroups", [0, 2])
+def test_two_warpgroups_and_an_open_batch(workgroups):
     op = ops.conv_2d(("images", 10, 10, 64), (3, 3, 64, 96), padding=2, dtype="bfloat16")
-    check(op, config("NV_WGMMA_F32_64x128x16_BF16", 2, 3), images=2)
+    check(op, config("NV_WGMMA_F32_64x128x16_BF16", 2, 3, workgroups), images=2)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_workgroups_take_boxes_in_turns(kernel):
+    op = ops.conv_2d((1, 14, 20, 72), (kernel, kernel, 72, 136), padding=kernel // 2, dtype=HALF)
+    check(op, config(stages=3, workgroups=3, columns=2))
 
 
 @pytest.mark.parametrize(

@@ -1,48 +1,20 @@
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
+from tests.support.warpgroup_products import HOPPER, KIND, WIDE, multiplied, shape_of
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.products.warpgroup_heuristic import warpgroup_config
 from tvm_iree_ext.schedules.gpu.products.warpgroup_kernel import warpgroup_matmul
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WarpgroupConfig,
     plan_warpgroup_matmul,
-    warpgroup_config,
 )
-from tvm_iree_ext.simulator.base.lane_values import element_type
-from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
-from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
 from tvm_iree_ext.targets.names import make_target
-
-HOPPER = make_target("cuda:sm_90a")
-KIND = "NV_WGMMA_F32_64x64x16_F16"
-WIDE = "NV_WGMMA_F32_64x256x16_F16"
-
-
-def shape_of(kind, m, n, k, lhs_order=(0, 1), rhs_order=(1, 0)):
-    mma = mma_kind(kind)
-    dtypes = (tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
-    return MatmulShape(m, n, k, *dtypes, lhs_order, rhs_order)
-
-
-def multiplied(shape, kind, **options):
-    """The simulation of a product that is exact, without a finding."""
-    func = warpgroup_matmul(shape, HOPPER, WarpgroupConfig(kind, **options))
-    random = np.random.default_rng(1)
-    largest = 1 if shape.result_dtype == "float16" else 3
-    arrays = {}
-    for side, dtype in (("lhs", shape.lhs_dtype), ("rhs", shape.rhs_dtype)):
-        drawn = random.integers(-largest, largest + 1, shape.extents(side))
-        arrays[side] = drawn.astype(element_type(dtype))
-    arrays["result"] = np.zeros((shape.m, shape.n), shape.result_dtype)
-    (done,) = simulate_function(func, HOPPER, arrays)
-    lhs = arrays["lhs"].astype("float64").transpose(shape.lhs_order)
-    rhs = arrays["rhs"].astype("float64").transpose(shape.rhs_order)
-    np.testing.assert_array_equal(arrays["result"].astype("float64"), lhs @ rhs)
-    return done.check()
 
 
 @pytest.mark.parametrize("lhs_order", [(0, 1), (1, 0)])
@@ -97,9 +69,44 @@ def test_the_widest_instruction_in_a_deep_pipeline():
     assert done.counts[WIDE] == 2 * 5 * 4
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (KIND, {"stages": 3}),
+        (KIND, {"stages": 2, "tiles": 2}),
+        (KIND, {"consumers": 1, "columns": 2}),
+        (KIND, {"copies": "async", "consumers": 1}),
+        ("NV_WGMMA_F32_64x64x32_F8E4M3FN", {"columns": 2}),
+        ("NV_WGMMA_F16_64x128x16_F16", {"consumers": 3, "stages": 2}),
+    ],
+    ids=str,
+)
+def test_workgroups_take_tiles_in_turns(kind, options):
+    """Of 3 x 3 tiles or more, 4 workgroups have two or three; steps are no multiple of stages."""
+    shape = shape_of(kind, 330, 330, 304)
+    counts = [multiplied(shape, kind, **options, workgroups=many).counts for many in (0, 4)]
+    assert counts[0][kind] == counts[1][kind]
+
+
+def test_more_workgroups_than_tiles():
+    multiplied(shape_of(KIND, 64, 128, 128), KIND, consumers=1, workgroups=5)
+
+
+@pytest.mark.parametrize(
+    "kind", [KIND, "NV_WGMMA_F32_64x64x32_F8E4M3FN", "NV_WGMMA_I32_64x64x32_I8"]
+)
+def test_instructions_side_by_side_read_one_operand(kind):
+    shape = shape_of(kind, 120, 240, 272)
+    done = multiplied(shape, kind, columns=2, stages=2)
+    steps = -(-272 // (4 * mma_kind(kind).k))
+    assert done.counts["tensor map copy"] == 2 * 2 * steps  # of two tiles, both operands
+    if kind == KIND:
+        multiplied(replace(shape, rhs_order=(0, 1)), kind, columns=2, stages=2)
+
+
 def test_a_config_by_the_chips_limits():
     config = warpgroup_config(shape_of(WIDE, 4096, 4096, 4096), HOPPER)
-    assert config == WarpgroupConfig(WIDE, consumers=2, tiles=1, stages=4, copies="tma")
+    assert config == WarpgroupConfig(WIDE, consumers=2, tiles=1, stages=4, workgroups=132)
     plan = plan_warpgroup_matmul(shape_of(WIDE, 4096, 4096, 4096), HOPPER, config)
     assert (plan.tile, plan.slot_bytes) == ((128, 256, 64), 48 * 1024)
     small = warpgroup_config(shape_of(WIDE, 64, 64, 4096), HOPPER)
@@ -145,6 +152,10 @@ def test_it_compiles_to_its_instructions(rhs_order):
         ("cuda:sm_90a", WarpgroupConfig(KIND, stages=1), "1 stages; expected 1 to 3, 1 or more"),
         ("cuda:sm_90a", WarpgroupConfig(KIND, consumers=4), "4 consumers, 1 tiles"),
         ("cuda:sm_90a", WarpgroupConfig(KIND, copies="bulk"), "copies 'bulk'; there are tma"),
+        ("cuda:sm_90a", WarpgroupConfig(KIND, splits=5), "5 splits of 4 steps leave parts empty"),
+        ("cuda:sm_90a", WarpgroupConfig(KIND, splits=2, workgroups=2), "2 splits; only products"),
+        ("cuda:sm_90a", WarpgroupConfig(KIND, copies="async", pad=("lhs",)), "that tensor maps"),
+        ("cuda:sm_90a", WarpgroupConfig(KIND, pad=("result",)), r"pad is \['result'\]; expected"),
     ],
 )
 def test_what_does_not_fit_is_refused(target, config, message):

@@ -1,0 +1,127 @@
+"""Instructions, tiles, parts of K and turns of products by warpgroups that were never tuned."""
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.padded_operands import sides_to_pad
+from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
+    COPIES,
+    WarpgroupConfig,
+    WarpgroupPlan,
+    plan_warpgroup_matmul,
+    turns,
+)
+from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
+from tvm_iree_ext.targets.gpu import gpu_chip
+from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_table import mma_table
+
+_NARROW = 64  # columns; fewer are for results that have no more
+_STEP_COST = 64  # of copying a row or column of a tile, in multiplications
+_WORK_PER_US = 8e4  # such multiplications of a step: 46 us for 64 steps of 128 x 256 on an H100
+_LEAST_STEPS = 4  # of a part of K
+_MERGE_US = 3.0  # of another kernel
+_MERGED_BYTES_PER_US = 2.5e6
+
+
+def warpgroup_config(
+    shape: MatmulShape, target: Target, windows: ConvWindows | None = None
+) -> WarpgroupConfig:
+    """The config for a product: the largest tile of which all cores get one, and what fits it.
+
+    Raises:
+        ScheduleError: where the chip has no warpgroup instruction for its types.
+    """
+    chip, kinds = gpu_chip(target), warpgroup_kinds(shape, target)
+    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    if not kinds:
+        raise ScheduleError(
+            f"matmul: {chip.name} has no warpgroup instruction for"
+            f" {wanted[0]} * {wanted[1]} in {wanted[2]}"
+        )
+    cores = chip.parts[0].cores if chip.parts else 1
+    found, error = [], None
+    ways: list[tuple[str, tuple[str, ...]]] = [
+        (copies, ()) for copies in (COPIES if windows is None else COPIES[:1])
+    ]
+    if windows is None:
+        turned = [side for side in SIDES if turns(shape, side)]
+        if pad := sides_to_pad(shape, target, together=True, turned=turned):
+            ways.append(("tma", pad))
+    numbers = product((2, 1), (1, 2), (1, 2), (4, 3, 2), ways)
+    for mma, (consumers, tiles, columns, stages, way) in product(kinds, numbers):
+        config = WarpgroupConfig(mma.name, consumers, tiles, stages, *way, columns)
+        try:
+            plan = plan_warpgroup_matmul(shape, target, config, windows)
+        except ScheduleError as refused:
+            error = refused
+            continue
+        for splits in {1, _parts(plan, cores)}:
+            chosen = replace(plan, config=replace(config, splits=splits))
+            found.append((_cost(chosen, cores), chosen.config))
+    if not found:
+        assert error is not None
+        raise error
+    return _in_turns(min(found, key=lambda one: one[0])[1], shape, target, windows)
+
+
+def _parts(plan: WarpgroupPlan, cores: int) -> int:
+    """Parts of K for which there are cores, each of some steps."""
+    if plan.windows is not None or plan.shape.m is None or plan.config.copies != "tma":
+        return 1
+    tiles = plan.groups * prod(plan.grid)
+    most = max(1, min(cores // tiles, plan.steps // _LEAST_STEPS))
+    return -(-plan.steps // -(-plan.steps // most))
+
+
+def _in_turns(
+    config: WarpgroupConfig, shape: MatmulShape, target: Target, windows: ConvWindows | None
+) -> WarpgroupConfig:
+    """The config with a workgroup for each core, where there are more tiles than cores."""
+    parts = gpu_chip(target).parts
+    plan = plan_warpgroup_matmul(shape, target, config, windows)
+    if not parts or plan.groups * prod(plan.grid) <= parts[0].cores or config.copies != "tma":
+        return config
+    shared = replace(config, workgroups=parts[0].cores)
+    try:
+        plan_warpgroup_matmul(shape, target, shared, windows)
+    except ScheduleError:
+        return config
+    return shared
+
+
+def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
+    """The instructions of a chip's warpgroups for a product's types, but for narrow ones.
+
+    Those that round what they multiply are for configs that name them.
+    """
+    chip, wanted = gpu_chip(target), (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    return [
+        mma
+        for mma in mma_table().values()
+        if mma.kind == "warpgroup" and mma.on(chip.name) and mma.a not in ROUNDING
+        if mma.n >= min(_NARROW, shape.n or _NARROW)
+        if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
+    ]
+
+
+def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
+    """Less is better: copies by tensor maps, the busiest core's work, more stages, wide tiles.
+
+    On an H100 4096 x 4096 x 4096 of float16 takes 187 us by 128 x 256, 190 by 256 x 128 or with 3
+    stages, 215 by 128 x 192, 224 by 128 x 128 (`scripts/gpu-day`).
+    """
+    rows, columns, _ = plan.tile
+    config, splits = plan.config, plan.config.splits
+    waves = -(-plan.groups * prod(plan.grid) * splits // cores)
+    work = waves * (rows * columns + _STEP_COST * (rows + columns)) * plan.share
+    if splits > 1:
+        m, n, _ = plan.extents
+        moved = 2 * splits * plan.groups * m * n * dtype_bits(plan.mma.c) // 8
+        work += int((_MERGE_US + moved / _MERGED_BYTES_PER_US) * _WORK_PER_US)
+    return (config.copies != "tma", work, -config.stages, -columns, config.columns)
