@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tvm_iree_ext.emulator.memory import GlobalMemory
+from tvm_iree_ext.emulator.tensor_maps import encode
 
 Extents = tuple[int, int, int]
 
@@ -51,6 +52,7 @@ _SAME = {
     "hipMemcpyDtoH": "from_device", "cuMemcpyDtoH_v2": "from_device",
     "hipModuleLaunchKernel": "launch", "cuLaunchKernel": "launch",
     "cuDeviceGetAttribute": "attribute", "cuFuncSetAttribute": "set_attribute",
+    "cuTensorMapEncodeTiled": "encode_tensor_map",
 }  # fmt: skip
 
 
@@ -152,6 +154,18 @@ class EmulatedDriver:
         return 0
 
     def _set_attribute(self, function: Any, attribute: int, value: int) -> int:
+        return 0
+
+    def _encode_tensor_map(self, found: Any, kind: int, rank: int, *rest: Any) -> int:
+        """CUDA's descriptor of an array, as the emulator reads it."""
+        address, extents, strides, box, steps, interleave, swizzle, _promotion, fill = rest
+        data = encode(
+            kind, address.value or 0, extents[:rank], strides[: rank - 1], box[:rank],
+            steps[:rank], interleave=interleave, swizzle=swizzle, fill=fill,
+        )  # fmt: skip
+        if not data:
+            return _INVALID
+        ctypes.memmove(found, data, len(data))
         return 0
 
     def _load(self, found: Any, image: bytes) -> int:

@@ -1,0 +1,1 @@
+"""Instructions that know of lanes: memory, warps, barriers, copies, matrices."""

@@ -1,0 +1,1 @@
+"""What executes PTX: lanes, memory, barriers, and what is under way."""

@@ -1,0 +1,1 @@
+"""Kernels as blocks, and their execution."""

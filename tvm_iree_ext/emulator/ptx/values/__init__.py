@@ -1,0 +1,1 @@
+"""Instructions that compute values, whichever lane they are of."""
