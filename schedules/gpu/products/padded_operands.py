@@ -144,7 +144,8 @@ class PaddedOperands:
         """Turn a workgroup's tile: lanes side by side along the rows of both arrays."""
         _, rows, pitch = self._copied(side)
         run, each, dtype = min(self._run(side), _WORDS), self._word(side), str(buffer.dtype)
-        tile = I.alloc_buffer((_EDGE, _EDGE + each), dtype, scope="shared")
+        pitch_there = _EDGE + each  # lanes that read columns find them in several banks
+        tile = I.alloc_buffer((_EDGE * pitch_there,), dtype, scope="shared")
         _, along = self._roles(side)
         down, right = -(-rows // _EDGE), -(-pitch // _EDGE)
         group, first = number // (down * right), (number // right % down, number % right)
@@ -156,14 +157,16 @@ class PaddedOperands:
             with vectorized(run) as at:
                 value = self._load(side, group, row + i + at, column + k)
                 zero = tirx.const(0, dtype)
-                I.buffer_store(tile, tirx.if_then_else(inside, value, zero), [k, i + at])
+                I.buffer_store(
+                    tile, tirx.if_then_else(inside, value, zero), [k * pitch_there + i + at]
+                )
         wait()
         for turn in range(_EDGE * _EDGE // each // lanes):
             place = (turn * lanes + lane) * each
             i, k = place // _EDGE, place % _EDGE
             held = I.alloc_buffer((each,), dtype, scope="local")
             for at in range(each):
-                I.buffer_store(held, tile[k + at, i], [at])
+                I.buffer_store(held, tile[(k + at) * pitch_there + i], [at])
             with where(tirx.And(row + i < rows, column + k < pitch)), vectorized(each) as at:
                 I.buffer_store(buffer, held[at], [group, row + i, column + k + at])
 

@@ -38,12 +38,8 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 
 _LANES = 32
-_SUBGROUPS = WARPGROUP // _LANES
-_PAIR = 2  # accumulators side by side
-_LINE = 16  # bytes of an access
-_MOST_LANES = 4  # TVM prints comparisons of no more for CUDA
 _ALL = 0xFFFFFFFF  # lanes of a subgroup
-_GROUP = 8  # rows of tiles that workgroups near in time share columns of
+_GROUP = 8  # rows of square tiles that workgroups near in time share columns of
 FEW, MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
 
 
@@ -211,12 +207,13 @@ class _Kernel:
     def _corner(self, tile: Any) -> tuple[Any, Any]:
         """The first row and column of a workgroup's tile: groups of rows, column by column."""
         rows, columns = self._row_tiles(), self.plan.grid[1]
-        group = tile // (_GROUP * columns)
-        inside = tile % (_GROUP * columns)
-        height: Any = tirx.min(rows - group * _GROUP, _GROUP)
-        if isinstance(rows, int) and (rows <= _GROUP or rows % _GROUP == 0):
-            height = min(_GROUP, rows)
-        row = group * _GROUP + inside % height
+        most = _GROUP * max(1, self.plan.tile[1] // self.plan.tile[0])
+        group = tile // (most * columns)
+        inside = tile % (most * columns)
+        height: Any = tirx.min(rows - group * most, most)
+        if isinstance(rows, int) and (rows <= most or rows % most == 0):
+            height = min(most, rows)
+        row = group * most + inside % height
         return row * self.plan.tile[0], inside // height * self.plan.tile[1]
 
     # Those that copy.

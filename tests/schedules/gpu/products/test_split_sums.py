@@ -27,8 +27,9 @@ def test_other_types(kind):
     multiplied(shape_of(kind, 70, 72, 9 * 128), kind, splits=9, stages=2, consumers=1)
 
 
-def test_subgroups_share_many_parts():
-    multiplied(shape_of(KIND, 9, 12, 70 * 64), KIND, splits=70, stages=2, consumers=1)
+@pytest.mark.parametrize("splits", [70, 300])
+def test_subgroups_share_many_parts(splits):
+    multiplied(shape_of(KIND, 9, 12, splits * 64), KIND, splits=splits, stages=2, consumers=1)
 
 
 def test_parts_of_padded_operands():
