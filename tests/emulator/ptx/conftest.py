@@ -12,18 +12,24 @@ _REGISTERS = """
 """
 
 
-def module_text(body, count, *, chip="sm_90a", shared="", functions=""):
+def module_text(body, arguments, *, chip="sm_90a", shared="", functions=""):
     """A module with the kernel ``k``: its pointers are in ``%rd0`` and up, the lane in ``%r0``."""
-    parameters = ", ".join(f".param .u64 k_param_{number}" for number in range(count))
-    loads = "".join(f"ld.param.u64 %rd{n}, [k_param_{n}];\n" for n in range(count))
+    parameters, loads = [], []
+    for n, one in enumerate(arguments):
+        if isinstance(one, bytes):
+            parameters.append(f".param .align 64 .b8 k_param_{n}[{len(one)}]")
+            loads.append(f"mov.b64 %rd{n}, k_param_{n};")
+        else:
+            parameters.append(f".param .u64 k_param_{n}")
+            loads.append(f"ld.param.u64 %rd{n}, [k_param_{n}];")
     return f""".version 9.0
 .target {chip}
 .address_size 64
 {functions}
-.visible .entry k({parameters}) .maxntid 1024, 1, 1 {{
+.visible .entry k({", ".join(parameters)}) .maxntid 1024, 1, 1 {{
 {_REGISTERS}
 {shared}
-{loads}
+{" ".join(loads)}
 mov.u32 %r0, %tid.x;
 {body}
 ret;
@@ -33,20 +39,26 @@ ret;
 
 @pytest.fixture
 def run_ptx():
-    """``run_ptx(body, *arrays, lanes=32)``: the arrays as the kernel leaves them."""
+    """``run_ptx(body, *arrays, lanes=32)``: the arrays as the kernel leaves them.
+
+    ``maps`` make tensor maps of the arrays' addresses, which are parameters behind these.
+    """
 
     def run(
         body, *arrays, lanes=32, groups=1, order=0, dynamic=0, chip="sm_90a", shared="",
-        functions="", check=True,
+        functions="", check=True, maps=(),
     ):  # fmt: skip
         device = EmulatedDevice("cuda", chip, seed=order, order=order)
+        memory = device.memory
         addresses = []
         for array in arrays:
-            addresses.append(device.memory.allocate(array.nbytes))
-            device.memory.write(addresses[-1], np.ascontiguousarray(array).tobytes())
-        text = module_text(body, len(arrays), chip=chip, shared=shared, functions=functions)
-        kernel = load(text.encode(), device)["k"]
+            addresses.append(memory.allocate(array.nbytes))
+            memory.write(addresses[-1], np.ascontiguousarray(array).tobytes())
         arguments = [address.to_bytes(8, "little") for address in addresses]
+        arguments += [make(*addresses) for make in maps]
+        places = [*addresses, *arguments[len(addresses) :]]
+        text = module_text(body, places, chip=chip, shared=shared, functions=functions)
+        kernel = load(text.encode(), device)["k"]
         launch = EmulatedLaunch(device, "k", (groups, 1, 1), (lanes, 1, 1), dynamic, arguments)
         kernel.launch(launch)
         if check:

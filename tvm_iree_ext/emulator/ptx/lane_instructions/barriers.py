@@ -40,7 +40,19 @@ def _of_warp(lanes: Execution, mask: Value) -> None:
     return
 
 
-@instruction("membar", "fence", "griddepcontrol", "setmaxnreg", "nanosleep", "pmevent")
+@instruction("fence")
+def _fence(one: PtxInstruction) -> PtxOperation:
+    """*fence.proxy.async*: asynchronous operations see what the workgroup stored."""
+    if one.has("proxy") and any(name.startswith("async") for name in one.modifiers):
+        return on_lanes(_fence_of_proxies, ())
+    return PtxOperation(lambda: None, (), ())
+
+
+def _fence_of_proxies(lanes: Execution) -> None:
+    lanes.spaces.shared.fence(np.unique(lanes.groups[lanes.active.any(axis=1)]))
+
+
+@instruction("membar", "griddepcontrol", "setmaxnreg", "nanosleep", "pmevent")
 def _nothing(one: PtxInstruction) -> PtxOperation:
     """Fences, hints to the scheduler, registers given back: nothing is to be seen of them."""
     return PtxOperation(lambda *_: np.bool_(True), (), ())

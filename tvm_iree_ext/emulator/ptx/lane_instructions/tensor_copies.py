@@ -112,8 +112,7 @@ class _Box:
             offsets = start + swizzled(
                 self._target + np.arange(len(values)) * box.itemsize, box.swizzle_bytes
             )
-            shared.bytes.view(kind)[offsets // box.itemsize] = values
-            shared.written[start + self._target : start + self._target + size] = 0xFF
+            shared.put(offsets, values)
         self._state.mbarriers.arrived(self._barrier, np.array([self._group]), size)
 
     def _fits(self, size: int) -> bool:

@@ -7,6 +7,7 @@ with orders in which copies arrive early, so does it.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,20 +92,55 @@ def _mma_async(one: PtxInstruction) -> PtxOperation:
     ]
 
     def function(lanes: Execution, *values: Value) -> Any:
-        if not _is_warpgroups(lanes):
-            lanes.found(INSTRUCTION, "not all lanes of the warpgroup execute it")
-            return values[len(a_sources) + 2 :]
-        product_ = _Product(
+        held = values[len(a_sources) + 2 :]
+        started = _Product(
             form, values[: len(a_sources)], values[len(a_sources)], values[len(a_sources) + 1],
-            values[len(a_sources) + 2 :], signs, in_registers, major_a, major_b,
+            held, signs, in_registers, major_a, major_b,
         )  # fmt: skip
-        result = lanes.products.start(lanes, product_, lanes.targets)
+        used: np.ndarray = np.asarray(lanes.active.any(axis=1))
+        if used.all():
+            result = _started(lanes, lanes.active, started, lanes.targets)
+        else:
+            rows = np.flatnonzero(used) if lanes.rows is None else lanes.rows[used]
+            active = lanes.active[used]
+            some = _started(lanes.again(rows), active, started.some(used), lanes.targets)
+            result = tuple(map(_merged(lanes, used), held, some))
         return result if len(result) > 1 else result[0]
 
     sources = [*a_sources, (b, "b64"), (scale_d, "pred")]
     sources += [(register, held_kind) for register in registers]
     targets = [(register, held_kind) for register in registers]
     return on_lanes(function, sources, targets, whole_warp=True)
+
+
+def _started(
+    lanes: Execution, active: np.ndarray, product_: "_Product", targets: tuple[int, ...]
+) -> tuple[Value, ...]:
+    """Start a product of warps: what its registers hold from now on."""
+    numbers = lanes.warps.numbers if lanes.rows is None else lanes.warps.numbers[lanes.rows]
+    if not active.all() or not _by_fours(numbers):
+        lanes.found(INSTRUCTION, "not all lanes of the warpgroup execute it")
+        return product_.held
+    return lanes.products.start(lanes, product_, targets)
+
+
+def _by_fours(numbers: np.ndarray) -> bool:
+    """Whether warps are whole warpgroups."""
+    if len(numbers) % _WARPS:
+        return False
+    fours = numbers.reshape(-1, _WARPS)
+    return bool((fours == fours[:, :1] // _WARPS * _WARPS + np.arange(_WARPS)).all())
+
+
+def _merged(lanes: Execution, used: np.ndarray) -> Callable[[Value, Value], Value]:
+    """Registers of all warps, of which some have new values."""
+
+    def merged(old: Value, new: Value) -> Value:
+        whole = np.array(lanes.full(old))
+        whole[used] = new
+        return whole
+
+    return merged
 
 
 def _immediates(
@@ -179,11 +215,7 @@ class _Product:
             lanes.found(BOUNDS, f"a tile outside of the {shared.size} bytes of shared memory")
             offsets = np.clip(offsets, 0, shared.size - bits // 8)
         starts = lanes.groups[::_WARPS, None, None] * shared.stride
-        places = (starts + offsets) // (bits // 8)
-        raw = shared.bytes.view(f"u{bits // 8}")[places]
-        known = shared.written.view(f"u{bits // 8}")[places]
-        if (known != np.iinfo(known.dtype).max).any():
-            lanes.found("uninitialised", "shared memory that nobody wrote")
+        raw = shared.take(starts + offsets, f"u{bits // 8}", lanes)
         if kind == "tf32":
             return numbers(raw, kind)
         return element_values(raw, kind)
@@ -224,12 +256,3 @@ def tile_offsets(
             at = at + (byte // 16 * lead + byte % 16 if width == 16 else byte)
         found[chosen] = swizzled(start[chosen] + at, width)
     return found
-
-
-def _is_warpgroups(lanes: Execution) -> bool:
-    """Whether the lanes are all those of warps by fours."""
-    if lanes.count % _WARPS or not lanes.active.all():
-        return False
-    numbers = lanes.warps.numbers
-    fours = (numbers if lanes.rows is None else numbers[lanes.rows]).reshape(-1, _WARPS)
-    return bool((fours == fours[:, :1] // _WARPS * _WARPS + np.arange(_WARPS)).all())

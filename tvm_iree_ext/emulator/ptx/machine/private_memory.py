@@ -1,6 +1,7 @@
 """Memory of which each workgroup, or each lane, has a part for itself: shared and local memory.
 
-It begins as noise, and knows which of its bytes were written.
+It begins as noise, and knows which of its bytes were written, and which of those by ordinary stores
+that no fence of the asynchronous proxy came after (PTX ISA, *Async proxy*).
 """
 
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.emulator.findings import BOUNDS, UNINITIALISED
+from tvm_iree_ext.emulator.findings import BOUNDS, INSTRUCTION, UNINITIALISED
 from tvm_iree_ext.emulator.memory import in_turns
 from tvm_iree_ext.emulator.ptx.machine.lanes import Lanes
 
@@ -25,6 +26,37 @@ class PrivateMemory:
         whole = owners * self.stride
         self.bytes = np.frombuffer(bytearray(noise.bytes(whole)), np.uint8)
         self.written = np.zeros(whole, np.uint8)
+        self._unfenced: np.ndarray | None = None
+
+    def follow_proxies(self) -> None:
+        """From now on know which bytes no fence came after."""
+        self._unfenced = np.zeros(len(self.bytes), np.uint8)
+
+    def fence(self, owners: np.ndarray) -> None:
+        """What was stored is there for asynchronous operations, too."""
+        if self._unfenced is not None:
+            self._unfenced.reshape(-1, self.stride)[owners] = 0
+
+    def put(self, places: np.ndarray, values: np.ndarray) -> None:
+        """An asynchronous operation writes elements at places of ``bytes``."""
+        at = places // values.dtype.itemsize
+        self.bytes.view(values.dtype)[at] = values
+        known = self.written.view(f"u{values.dtype.itemsize}")
+        known[at] = np.iinfo(known.dtype).max
+        if self._unfenced is not None:
+            self._unfenced.view(known.dtype)[at] = 0
+
+    def take(self, places: np.ndarray, kind: Any, lanes: Lanes) -> np.ndarray:
+        """An asynchronous operation reads elements at places of ``bytes``."""
+        size = np.dtype(kind).itemsize
+        at = places // size
+        known = self.written.view(f"u{size}")
+        if (known[at] != np.iinfo(known.dtype).max).any():
+            lanes.found(UNINITIALISED, "shared memory that nobody wrote")
+        elif self._unfenced is not None and self._unfenced.view(known.dtype)[at].any():
+            message = "what ordinary stores wrote, without fence.proxy.async between"
+            lanes.found(INSTRUCTION, message)
+        return self.bytes.view(kind)[at]
 
     def places(
         self, owners: np.ndarray, offsets: np.ndarray, size: int, lanes: Lanes
@@ -76,11 +108,11 @@ class PrivateMemory:
         most = np.iinfo(known.dtype).max
         for number, value in enumerate(values):
             at = first + number
-            if mask is None:
-                words[at], known[at] = value, most
-            else:
-                at = at[mask]
-                words[at], known[at] = value[mask], most
+            if mask is not None:
+                at, value = at[mask], value[mask]
+            words[at], known[at] = value, most
+            if self._unfenced is not None:
+                self._unfenced.view(known.dtype)[at] = most
 
     def update(
         self,

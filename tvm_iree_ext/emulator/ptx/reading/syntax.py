@@ -139,7 +139,7 @@ class PtxFunction:
     lanes: tuple[int, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)  # known by itself: caches have it as a key
 class PtxModule:
     """A file of PTX."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from tvm_iree_ext.emulator.driver import EmulatedDevice, EmulatedFunction, EmulatedLaunch
 from tvm_iree_ext.emulator.findings import RESOURCE, Site, Where
 from tvm_iree_ext.emulator.ptx.machine.address_windows import LOCAL_WINDOW, PARAMETER_WINDOW
-from tvm_iree_ext.emulator.ptx.machine.group_state import GroupState
+from tvm_iree_ext.emulator.ptx.machine.group_state import Endless, GroupState
 from tvm_iree_ext.emulator.ptx.machine.lanes import WARP
 from tvm_iree_ext.emulator.ptx.machine.memory_spaces import MemorySpaces
 from tvm_iree_ext.emulator.ptx.machine.private_memory import PrivateMemory
@@ -27,7 +27,13 @@ from tvm_iree_ext.emulator.ptx.running.strand import Strand
 from tvm_iree_ext.emulator.ptx.running.workgroups import run_strands
 
 _ROWS = 512  # warps at a time: arrays of 64 KiB, which caches hold
+_ROWS_ALONE = 24  # warps of workgroups that are enough for arrays of their own
 _MOST_BYTES = 256 << 20  # of shared and of local memory at a time
+# Of a workgroup, with what the system takes, by the chip's number.  Source: CUDA C++ Programming
+# Guide, *Technical Specifications per Compute Capability*, and 1 KiB for the system.
+_MOST_SHARED = {
+    80: 164 << 10, 86: 100 << 10, 89: 100 << 10, 90: 228 << 10, 100: 228 << 10, 120: 100 << 10,
+}  # fmt: skip
 _RESERVED = 1024  # bytes of shared memory before a kernel's own, from sm_80 on
 
 
@@ -93,20 +99,29 @@ class _Kernel:
         lanes = launch.block[0] * launch.block[1] * launch.block[2]
         limit = int(np.prod(self._function.lanes)) if self._function.lanes else 1024
         if lanes > limit:
-            site = Site(self._name, lambda _index: Where((0, 0, 0), 0, 0))
-            message = f"{lanes} lanes; it is made for {limit}"
-            launch.device.memory.findings.add(RESOURCE, message, site, (0, 0))
+            self._refuse(launch, f"{lanes} lanes; it is made for {limit}")
             return
         layout = _SharedLayout(self._module, self._name, launch.shared)
+        if layout.nbytes > (most := _MOST_SHARED.get(_number(launch.device.chip), layout.nbytes)):
+            self._refuse(launch, f"{layout.nbytes} bytes of shared memory; {most} are the most")
+            return
         parameters, offsets = _parameters(self._function.parameters, launch.arguments)
         each = -(-lanes // WARP)
         count = max(1, _ROWS // each)
         room = layout.nbytes + 128 + each * WARP * (program.local_bytes + 256)
         count = max(1, min(count, _MOST_BYTES // room))
         rng = np.random.default_rng((launch.device.seed, 7))
-        with np.errstate(all="ignore"):
-            for places in _batches(launch.grid, count, launch.device.order):
-                _Batch(self, launch, program, layout, parameters, offsets, rng).run(places)
+        batch = _Batch(self, launch, program, layout, parameters, offsets, rng)
+        try:
+            with np.errstate(all="ignore"):
+                for places in _batches(launch.grid, count, launch.device.order):
+                    batch.run(places)
+        except Endless as error:
+            self._refuse(launch, str(error))
+
+    def _refuse(self, launch: EmulatedLaunch, message: str) -> None:
+        site = Site(self._name, lambda _index: Where((0, 0, 0), 0, 0))
+        launch.device.memory.findings.add(RESOURCE, message, site, (0, 0))
 
     @property
     def addresses(self) -> Mapping[str, int]:
@@ -114,26 +129,7 @@ class _Kernel:
         return self._addresses
 
 
-@functools.lru_cache(maxsize=128)
-def _program_of(key: int, name: str, _holder: Any) -> PtxProgram:
-    return program_of(_holder.module, name)
-
-
-class _Holder:
-    """A module in a cache: it stays as long as its programs."""
-
-    def __init__(self, module: PtxModule) -> None:
-        self.module = module
-
-    def __hash__(self) -> int:
-        return id(self.module)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Holder) and other.module is self.module
-
-
-def _program(module: PtxModule, name: str) -> PtxProgram:
-    return _program_of(id(module), name, _Holder(module))
+_program = functools.lru_cache(maxsize=128)(program_of)
 
 
 def _batches(
@@ -204,8 +200,10 @@ class _Batch:
         lanes = launch.block[0] * launch.block[1] * launch.block[2]
         state = GroupState(len(places), lanes, early=bool(launch.device.order % 2))
         shared = PrivateMemory("shared", len(places), self._layout.nbytes, self._rng)
+        if self._program.has_warpgroups:
+            shared.follow_proxies()
         strands = []
-        for numbers in self._warps(state.warps):
+        for numbers in self._warps(state.warps, len(places)):
             owners = len(places) * len(numbers) * WARP
             local = PrivateMemory("local", owners, self._program.local_bytes, self._rng)
             spaces = MemorySpaces(memory, shared, local, self._parameters)
@@ -214,23 +212,34 @@ class _Batch:
             strands.append(strand)
         run_strands(strands, state)
 
-    def _warps(self, warps: int) -> list[np.ndarray]:
-        """Warps by strand, in the order in which these run: halves, or fours where they are many.
+    def _warps(self, count: int, groups: int) -> list[np.ndarray]:
+        """Warps by strand, in the order in which these run.
 
-        Warps that multiply together (``wgmma``) are four in a row.
+        Where there are many workgroups each warp is a strand: arrays are long enough.  Else there
+        are two strands, by a bit of the warps' numbers: the highest, the lowest, and so on by the
+        order.  Warps that multiply together (``wgmma``) are four in a row.
         """
-        each = 4 if warps > 4 else max(1, -(-warps // 2))
-        numbers = np.arange(warps)
-        found = [numbers[start : start + each] for start in range(0, warps, each)]
-        if len(found) > 4:
-            half = len(found) // 2 * each
-            found = [numbers[:half], numbers[half:]]
-        return found[::-1] if self._launch.device.order % 2 else found
+        unit = 4 if self._program.has_warpgroups and count > 1 else 1
+        units = -(-count // unit)
+        number = np.arange(count) // unit
+        order = self._launch.device.order
+        if groups * unit >= _ROWS_ALONE:
+            found = [np.flatnonzero(number == one) for one in range(units)]
+        else:
+            bits = max(1, (units - 1).bit_length())
+            bit = [bits - 1, *range(bits - 1)][order % bits]
+            found = [np.flatnonzero(number >> bit & 1 == side) for side in (0, 1)]
+        found = [warps for warps in found if len(warps)]
+        return found[::-1] if order % 2 else found
 
     def _values(self, strand: Strand, places: list[tuple[int, int, int]]) -> list[Value]:
         """The register file as a kernel begins: constants, what the launch tells, and noise."""
         program = self._program
-        values: list[Value] = [_noise(kind, self._rng) for kind in program.storage]
+        noise = self._rng.integers(0, 1 << 64, len(program.storage), np.uint64)
+        values: list[Value] = [
+            noise[slot : slot + 1].view(kind)[0] if kind.kind != "b" else np.bool_(noise[slot] & 1)
+            for slot, kind in enumerate(program.storage)
+        ]
         for slot, value in program.initial.items():
             values[slot] = value
         for preload in program.preloads:
@@ -296,9 +305,3 @@ def _lane_masks(which: str) -> Value:
         "eq": bit, "lt": bit - 1, "le": 2 * bit - 1, "gt": ~(2 * bit - 1), "ge": ~(bit - 1),
     }[which]  # fmt: skip
     return found.astype(np.uint32)[None]
-
-
-def _noise(kind: np.dtype, rng: np.random.Generator) -> Value:
-    if kind.kind == "b":
-        return np.bool_(rng.integers(2))
-    return np.frombuffer(rng.bytes(kind.itemsize), kind)[0]

@@ -88,3 +88,9 @@ class PtxProgram:
     preloads: list[Preload]
     local_bytes: int
     local_places: dict[str, int]
+
+    @property
+    def has_warpgroups(self) -> bool:
+        """Whether warps multiply together, by fours."""
+        steps = (step for block in self.blocks for step in block.steps)
+        return any(step.instruction.opcode == "wgmma" for step in steps)

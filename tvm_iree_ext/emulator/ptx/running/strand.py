@@ -75,11 +75,8 @@ class Strand(ExecutingWarps):
         number = int(at.min())
         mask = at == number
         used = mask.any(axis=1)
-        if np.count_nonzero(used) * 4 > 3 * len(used):
-            rows = None
-        else:
-            rows = np.flatnonzero(used)
-            mask = mask[rows]
+        rows = None if used.all() else np.flatnonzero(used)
+        mask = mask if rows is None else mask[rows]
         self._execute(self.program.blocks[number], rows, None if mask.all() else mask)
         self._meet()
 
