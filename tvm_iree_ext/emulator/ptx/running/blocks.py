@@ -1,8 +1,8 @@
 """A function as blocks of steps: what the interpreter runs.
 
 A block begins where a branch leads or a lane may have to wait, and is executed as a whole by the
-lanes that are at it.  Its number is its place in the text, so that of lanes that went different
-ways those that are behind go first, and meet the others where the ways join.  Calls of functions
+lanes that are at it.  Its number is its place in an order (:mod:`.block_order`): of lanes that went
+different ways the earliest go first, and meet the others where the ways join.  Calls of functions
 become their bodies, each with registers of its own.
 """
 
@@ -36,6 +36,7 @@ from tvm_iree_ext.emulator.ptx.reading.syntax import (
     PtxSymbol,
     RegisterVector,
 )
+from tvm_iree_ext.emulator.ptx.running.block_order import ordered
 from tvm_iree_ext.emulator.ptx.running.liveness import set_liveness
 from tvm_iree_ext.emulator.ptx.running.program import (
     EXIT,
@@ -75,7 +76,7 @@ class _Translation:
     def program(self) -> PtxProgram:
         frame = self._frame(self._kernel, "", {})
         self._expand(self._kernel, frame, "")
-        blocks = _Cutter(self, self._flat).blocks()
+        blocks = ordered(_Cutter(self, self._flat).blocks())
         set_liveness(blocks)
         return PtxProgram(
             self._kernel.name, blocks, self.storage, self.initial, list(self.preloads.values()),

@@ -6,7 +6,7 @@ from tvm_iree_ext.emulator.ptx.running.program import PtxBlock
 
 
 def set_liveness(blocks: Sequence[PtxBlock]) -> None:
-    """What each block reads of others, and writes for others; bits of an integer are slots."""
+    """Note what each block reads of others, and writes for others; bits of an integer are slots."""
     reads, writes, after = [], [], []
     for block in blocks:
         read = written = 0
@@ -24,7 +24,7 @@ def set_liveness(blocks: Sequence[PtxBlock]) -> None:
             read |= 1 << block.condition
         reads.append(read)
         writes.append(written)
-        after.append([n for n in _successors(block) if n < len(blocks)])
+        after.append([n for n in successors(block) if n < len(blocks)])
     live = list(reads)
     changed = True
     while changed:
@@ -44,7 +44,8 @@ def set_liveness(blocks: Sequence[PtxBlock]) -> None:
         block.writes = _places(writes[number] & out)
 
 
-def _successors(block: PtxBlock) -> list[int]:
+def successors(block: PtxBlock) -> list[int]:
+    """Where lanes may be after a block."""
     found = [*block.table]
     if block.branch is not None and not block.table:
         found.append(block.branch)

@@ -318,9 +318,9 @@ class Strand(ExecutingWarps):
         waiting = self._waits != _FREE
         row, lane = np.argwhere(waiting)[0]
         place = int(self._pc[row, lane])
-        # Lanes at a barrier are behind it already; those that wait for a phase are not.
-        behind = int(self._waits[row, lane]) != AT_MBARRIER
-        block = self.program.blocks[place - 1 if behind else place]
+        block = self.program.blocks[place]
+        if int(self._waits[row, lane]) != AT_MBARRIER:  # lanes at a barrier are behind it already
+            block = next(one for one in self.program.blocks if one.wait and one.following == place)
         text = block.wait.instruction.text if block.wait else ""
         site = Site(text, self.where)
         self.faults.add_lanes(BARRIER, "lanes wait for ever", site, waiting)
