@@ -126,7 +126,7 @@ class FakeGpu:
             self.writes.append(struct.unpack("q", content)[0])
         elif what == "launch":
             self._launch(content)
-        if what in ("load", "launch", "wait", "shared"):
+        if what in ("load", "launch", "wait", "shared", "node", "move", "graph"):
             self.calls.append(what)
         return 0
 

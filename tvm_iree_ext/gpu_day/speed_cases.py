@@ -138,14 +138,31 @@ _SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+def _lanes_tile(rows: int, columns: int, splits: int, subgroups: tuple[int, int]) -> dict[str, Any]:
+    """A workgroup's tile of a product by lanes' multiply-adds."""
+    return {
+        "workgroup_tile": {"m": rows, "n": columns},
+        "subgroups": {"m": subgroups[0], "n": subgroups[1]},
+        "splits": splits,
+    }
+
+
+def _lanes_tiles(small: int, large: int) -> dict[str, dict[str, Any]]:
+    """Small and large tiles, with so many parts of K."""
+    return {
+        "64x64": _lanes_tile(64, 64, small, (2, 1)),
+        "128x128": _lanes_tile(128, 128, large, (4, 2)),
+    }
+
+
 def _conv(
-    batch: int, size: int, channels: int, filters: int, taps: int,
+    batch: int, size: int, channels: int, filters: int, taps: int, dtype: str = "float16",
     configs: Mapping[str, Mapping[str, Any]] = _SMALL,
 ) -> SpeedCase:  # fmt: skip
     def make() -> Op:
         return ops.conv_2d(
             (batch, size, size, channels), (taps, taps, channels, filters),
-            dtype="float16", padding=taps // 2,
+            dtype=dtype, padding=taps // 2,
         )  # fmt: skip
 
     return SpeedCase(make, "conv_2d", {"padding": taps // 2}, configs=configs)
@@ -271,6 +288,20 @@ CASES: Mapping[str, SpeedCase] = {
     ),
     "matmul f16 16x65536x4096 NxK": _matmul(16, 65536, 4096, "float16", configs=_ONE_TILE),
     "matmul f16 4096x4096x64 NxK": _matmul(4096, 4096, 64, "float16", configs=_SMALL),
+    # Of whole programs: a block of 128 tokens, and the layers of a ResNet for one image.
+    "matmul f32 128x768x768 NxK": _matmul(128, 768, 768, "float32", configs=_lanes_tiles(4, 6)),
+    "matmul f32 128x3072x768 NxK": _matmul(128, 3072, 768, "float32", configs=_lanes_tiles(1, 4)),
+    "matmul f32 128x768x3072 NxK": _matmul(128, 768, 3072, "float32", configs=_lanes_tiles(8, 16)),
+    "matmul f32 1024 NxK": _matmul(1024, 1024, 1024, "float32", configs=_lanes_tiles(1, 2)),
+    "matmul f16 128x768x768 NxK": _matmul(128, 768, 768, "float16", configs=_splits(1, 2, 4)),
+    "matmul f16 128x3072x768 NxK": _matmul(128, 3072, 768, "float16", configs=_splits(1, 2, 4)),
+    "matmul f32 1x4096x4096 NxK": _matmul(1, 4096, 4096, "float32", configs=_splits(4, 16)),
+    "matmul f16 1x4096x4096 NxK": _matmul(1, 4096, 4096, "float16", configs=_splits(4, 16, 32)),
+    "conv f32 3x3 1x56x56x64": _conv(1, 56, 64, 64, 3, "float32", _lanes_tiles(2, 3)),
+    "conv f32 3x3 1x28x28x128": _conv(1, 28, 128, 128, 3, "float32", _lanes_tiles(4, 6)),
+    "conv f32 3x3 1x14x14x256": _conv(1, 14, 256, 256, 3, "float32", _lanes_tiles(8, 12)),
+    "conv f32 3x3 1x7x7x512": _conv(1, 7, 512, 512, 3, "float32", _lanes_tiles(12, 24)),
+    "conv f16 3x3 1x28x28x128": _conv(1, 28, 128, 128, 3, configs=_splits(1, 2, 4)),
     "attention f16 d128 4x16x4096": _attention(4, 16, 4096, 4096, 128),
     "attention f16 d128 causal 4x16x4096": _attention(4, 16, 4096, 4096, 128, causal=True),
     "attention bf16 d128 4x16x4096": _attention(4, 16, 4096, 4096, 128, "bfloat16"),

@@ -18,6 +18,7 @@ import numpy as np
 from tvm_iree_ext.base.errors import ArtifactError, CallError
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, number
+from tvm_iree_ext.runtime.launch_graph import Launches
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
 DLPACK_DEVICES = {"cuda": 2, "rocm": 10}
@@ -74,7 +75,7 @@ class GpuFunction:
         if not {"parameters", "symbols", "steps"} <= self._plan.keys():
             raise ArtifactError(f"the artifact {folder} has no launch plan of {name}")
         self._parameters = [one["name"] for one in self._plan["parameters"]]
-        self._bound: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._launches: dict[tuple[Any, ...], Launches] = {}
         self._loaded: dict[int, Kernels] = {}
         self._lock = threading.Lock()
 
@@ -121,7 +122,6 @@ class GpuFunction:
         self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"], ordinal: int
     ) -> None:
         kernels = self._loaded.get(ordinal) or self._kernels(ordinal)
-        numbers = self._numbers(values, places)
         # By the plan's names, which are not the operands' where these are words of a language.
         given = dict(zip(self._parameters, places, strict=True))
         addresses = {name: place.address for name, place in given.items() if place is not None}
@@ -136,7 +136,8 @@ class GpuFunction:
                 addresses[name] = allocate(place.size)
                 if name not in results:
                     kernels.gpu.write(addresses[name], place.address, place.size, stream)
-            kernels.enqueue(addresses, numbers, allocate=allocate, stream=stream)
+            launches = self._known_launches(kernels, ordinal, values, places)
+            launches(addresses, allocate, stream)
             if on_host or not stream_ordered(values):
                 kernels.gpu.wait()
             for name in on_host:
@@ -145,27 +146,34 @@ class GpuFunction:
                     assert place is not None
                     kernels.gpu.read(place.address, addresses[name], place.size)
 
-    def _numbers(
-        self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"]
-    ) -> dict[str, Any]:
-        """The numbers of a call, and the extents that its shapes give; kept by what came."""
+    def _known_launches(
+        self,
+        kernels: Kernels,
+        ordinal: int,
+        values: Sequence[Any],
+        places: Sequence["_ArrayPlace | None"],
+    ) -> Launches:
+        """What numbers and shapes such as these launch; kept by what came."""
         # Numbers by their text: 0.0 is equal to -0.0.
-        key = tuple(
-            [
+        key = (
+            ordinal,
+            *[
                 repr(value) if place is None else place.shape
                 for value, place in zip(values, places, strict=True)
-            ]
+            ],
         )
-        if (known := self._bound.get(key)) is not None:
+        if (known := self._launches.get(key)) is not None:
             return known
         pairs = list(zip(self._parameters, values, places, strict=True))
         numbers: dict[str, Any] = {name: value for name, value, place in pairs if place is None}
         shapes = {name: place.shape for name, _, place in pairs if place is not None}
         numbers |= bind(self._plan, shapes, numbers)
-        if len(self._bound) >= _KEPT:
-            self._bound.clear()
-        self._bound[key] = numbers
-        return numbers
+        with self._lock:
+            if len(self._launches) >= _KEPT:
+                for launches in self._launches.values():
+                    launches.close()
+                self._launches.clear()
+            return self._launches.setdefault(key, Launches(kernels, numbers))
 
     def _kernels(self, ordinal: int) -> Kernels:
         """The kernels on a GPU, loaded when they are first called there."""

@@ -31,7 +31,8 @@ class GpuPart:
     """A product with the chip: figures of its vendor, peak and dense, never measured.
 
     ``peak_tflops`` is by element type of the operands of a matrix product (the types with none are
-    not offered, or not published), accumulated in 32 bits.
+    not offered, or not published), accumulated in 32 bits; of ``float32`` and ``float64`` that of
+    lanes' multiply-adds, where no matrix instruction takes them.
     """
 
     name: str

@@ -151,7 +151,9 @@ class _Search:
             if splits <= most and not (k % depth == 0 and k // depth % splits)
         ]
         return {
-            MatmulConfig(self.mma.name, subgroups, tiles, splits=parts): self._cost(tile, parts)
+            MatmulConfig(self.mma.name, subgroups, tiles, splits=parts): self._cost(
+                subgroups, tile, parts
+            )
             for (subgroups, tiles, tile), parts in product(self._tilings(), splits)
         }
 
@@ -162,7 +164,7 @@ class _Search:
         """
         found: Costs = {}
         for subgroups, tiles, tile in self._tilings():
-            if self._cost(tile, 1, self.cores) >= below:
+            if self._cost(subgroups, tile, 1, self.cores) >= below:
                 continue
             try:
                 one = MatmulConfig(self.mma.name, subgroups, tiles, workgroups=self.cores)
@@ -170,7 +172,9 @@ class _Search:
             except ScheduleError:
                 continue
             workgroups = self.cores * MatmulRegisters(plan).occupancy.workgroups_per_core
-            found[replace(plan.config, workgroups=workgroups)] = self._cost(tile, 1, workgroups)
+            found[replace(plan.config, workgroups=workgroups)] = self._cost(
+                subgroups, tile, 1, workgroups
+            )
         return found
 
     def best(self, costs: Costs) -> tuple[float, MatmulConfig]:
@@ -240,8 +244,10 @@ class _Search:
             found[subgroups, tiles, tile] = None
         return list(found)
 
-    def _cost(self, tile: Pair, splits: int, workgroups: int = 0) -> float:
-        tiling = MatmulTiling(*tile, self.k_tiles * self.mma.k, _STAGES, splits, workgroups)
+    def _cost(self, subgroups: Pair, tile: Pair, splits: int, workgroups: int = 0) -> float:
+        depth = self.k_tiles * self.mma.k
+        lanes = subgroups[0] * subgroups[1] if self.mma.kind == "fma" else 0
+        tiling = MatmulTiling(*tile, depth, _STAGES, splits, lanes, workgroups)
         widths = [DataType(self.shape.memory_dtype(side)).bits / 8 for side in SIDES]
         return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
 
@@ -293,11 +299,14 @@ def _subgroups(mma: Mma, m: int, n: int, rows: int, columns: int) -> tuple[int, 
 
     Those of 32 lanes have registers for 64 rows and columns of sums, and more of them share what is
     copied.  Few rows have no more of them instead: what a subgroup loads of lhs serves all its
-    columns.
+    columns.  Where lanes multiply, a subgroup's rows and columns are many: small tiles have fewer
+    subgroups.
     """
     narrow = mma.subgroup_size == 32 and min(m, rows) >= 256
     down = 4 if mma.kind == "fma" or narrow else 2
     across = 4 if narrow and columns >= 256 else 2
+    if mma.kind == "fma":
+        down, across = max(1, min(down, rows // mma.m)), max(1, min(across, columns // mma.n))
     return min(down, -(-m // mma.m)), min(across, -(-n // mma.n))
 
 

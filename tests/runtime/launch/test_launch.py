@@ -387,5 +387,5 @@ def test_numbers_that_are_equal_and_not_the_same_are_launched_apart(monkeypatch)
     kernels.plan, kernels._known = {"steps": [step]}, {}
     kernels.gpu = SimpleNamespace(prepared=lambda _function, step: step["arguments"][0]["value"])
     monkeypatch.setattr(kernels, "_function", lambda name: name)
-    found = [kernels._settled({"x": x})[0] for x in (0.0, -0.0, 0.0)]
+    found = [kernels.settled({"x": x})[0] for x in (0.0, -0.0, 0.0)]
     assert [str(x) for x in found] == ["0.0", "-0.0", "0.0"]

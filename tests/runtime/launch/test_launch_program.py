@@ -78,7 +78,7 @@ def test_constants_go_back_where_there_is_no_room_for_all(device, folder):
     with pytest.raises(DriverError, match="hipMalloc failed with status 2"):
         kernels(x, out)
     assert device.held == {}
-    device.room, device.refuses = 2 * device.room, {"launch": [1]}
+    device.room, device.refuses = 8 * device.room, {"launch": [1]}
     with pytest.raises(DriverError, match="hipModuleLaunchKernel failed"):
         kernels(x, out)
     assert sorted(device.held.values()) == sorted(sizes)

@@ -142,15 +142,35 @@ class PreparedLaunch:
         self._addresses = ctypes.c_uint64 * len(self._arrays)
         self._places = ctypes.c_void_p * len(arguments)
 
-    def __call__(self, addresses: Mapping[str, int], maps: Mapping[str, Any], stream: int) -> None:
-        """Launch it, and do not wait."""
+    @property
+    def function(self) -> Any:
+        """The driver's kernel."""
+        return self._function
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Workgroups along x, y, z, lanes along x, y, z, and bytes of dynamic shared memory."""
+        return self._extents
+
+    @property
+    def names(self) -> set[str]:
+        """The arrays and tensor maps that are passed."""
+        return {*self._arrays, *(name for _, name in self._maps)}
+
+    def arguments(self, addresses: Mapping[str, int], maps: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The places of the arguments, and the memory of the addresses, which must outlive them."""
         own = self._addresses(*[addresses[name] for name in self._arrays])
         first, places = ctypes.addressof(own), self._known.copy()
         for number, place in enumerate(self._open):
             places[place] = first + 8 * number
         for place, name in self._maps:
             places[place] = ctypes.addressof(maps[name])
-        status = self._launch(self._function, *self._extents, stream, self._places(*places), None)
+        return self._places(*places), own
+
+    def __call__(self, addresses: Mapping[str, int], maps: Mapping[str, Any], stream: int) -> None:
+        """Launch it, and do not wait."""
+        places, _own = self.arguments(addresses, maps)
+        status = self._launch(self._function, *self._extents, stream, places, None)
         if status:
             self._check(status)
 
@@ -289,6 +309,14 @@ class Gpu:
         pointer, number = ctypes.c_void_p, ctypes.c_uint
         launch.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
         return launch, lambda status: self._check(name, status)
+
+    def is_recording(self, stream: int) -> bool:
+        """Whether what is launched on a stream of CUDA's becomes part of somebody's graph."""
+        if not stream:  # nothing is recorded from the default stream
+            return False
+        status = ctypes.c_int()
+        self.named("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+        return status.value != 0
 
     def wait(self) -> None:
         """Wait until all that was launched is done."""

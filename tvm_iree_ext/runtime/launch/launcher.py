@@ -150,7 +150,7 @@ class Kernels:
         self._constants: dict[str, int] | None = None if self.plan.get("constants") else {}
         self._lock = threading.Lock()
 
-    def _constant_addresses(self) -> dict[str, int]:
+    def constants(self) -> dict[str, int]:
         """Addresses of a program's constants on the GPU; they stay there from the first call on."""
         if self._constants is not None:
             return self._constants
@@ -186,17 +186,26 @@ class Kernels:
             allocate: what gives addresses of so many bytes that live until all is done.
             stream: of the driver's; 0 is the default stream.
         """
-        addresses: dict[str, int] = {**self._constant_addresses(), **arrays}
+        steps, known = self.settled(numbers), self.constants()
+        workspaces = {
+            step["allocate"]: allocate(step["bytes"])
+            for step in steps
+            if not isinstance(step, PreparedLaunch) and "allocate" in step
+        }
+        self.launch(steps, {**known, **arrays, **workspaces}, stream)
+
+    def launch(
+        self, steps: Sequence[Step | PreparedLaunch], addresses: Mapping[str, int], stream: int
+    ) -> None:
+        """Launch what :meth:`settled` gave, on a stream; ``addresses`` are those of all arrays."""
         maps: dict[str, Any] = {}
-        for step in self._settled(numbers):
+        for step in steps:
             if isinstance(step, PreparedLaunch):
                 step(addresses, maps, stream)
-            elif "allocate" in step:
-                addresses[step["allocate"]] = allocate(step["bytes"])
-            else:
+            elif "tensor_map" in step:
                 maps[step["tensor_map"]] = self.gpu.tensor_map(step, addresses[step["array"]])
 
-    def _settled(self, numbers: Mapping[str, Any]) -> list[Step | PreparedLaunch]:
+    def settled(self, numbers: Mapping[str, Any]) -> list[Step | PreparedLaunch]:
         """What is done for some numbers; kept, since most calls have those of an earlier one."""
         key = repr(numbers)  # by their text: 0.0 is equal to -0.0
         if (known := self._known.get(key)) is not None:
