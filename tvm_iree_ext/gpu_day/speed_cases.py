@@ -318,7 +318,7 @@ CASES: Mapping[str, SpeedCase] = {
     ),
     "conv f16 3x3 32x56x56x128": _conv(32, 56, 128, 128, 3),
     "conv f16 1x1 32x56x56x256": _conv(32, 56, 256, 256, 1),
-    "conv f16 3x3 32x224x224x3": _conv(32, 224, 3, 64, 3, {}),
+    "conv f16 3x3 32x224x224x3": _conv(32, 224, 3, 64, 3, configs={}),
     "scan f32 4096x4096": _scan((4096, 4096), 1),
     "scan f32 16M": _scan((1 << 24,), 0),
     "scan f32 1M": _scan((1 << 20,), 0),
