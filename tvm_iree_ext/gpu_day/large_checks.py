@@ -113,14 +113,31 @@ def large_checks() -> Iterator[LargeCheck]:
         "matmul f16 of open rows, silu",
         _matmul("m", 1000, 264, operands=_bias_and_residual("m", 1000), **silu), {"m": 1111},
     )  # fmt: skip
-    for dtype in ("bfloat16", "int8", "float8_e4m3fn", "float8_e5m2", "float32", "float64"):
+    for dtype in (
+        "float16",
+        "bfloat16",
+        "int8",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float32",
+        "float64",
+    ):
         absolute = _HOPPERS_F8 if dtype.startswith("float8") else None
-        product = _matmul(1040, 1040, 400, dtype)
-        yield LargeCheck(f"matmul {dtype} 1040x1040x400", product, absolute=absolute)
-        yield LargeCheck(
-            f"matmul {dtype} 1040x1040x400, KxN",
-            functools.partial(ops.matmul, (1040, 400), (400, 1040), dtype=dtype),
-        )
+        # Tiles in turns; rows that are padded, of 4 bytes among them, and turned; and parts of K.
+        name = f"matmul {dtype} 4100x2104x208"
+        yield LargeCheck(name, _matmul(4100, 2104, 208, dtype), absolute=absolute)
+        for m, n, k in ((1040, 1040, 400), (1030, 1037, 1029), (1026, 1030, 1034), (90, 200, 8192)):
+            name = f"matmul {dtype} {m}x{n}x{k}"
+            yield LargeCheck(name, _matmul(m, n, k, dtype), absolute=absolute)
+            yield LargeCheck(
+                f"{name}, KxN",
+                functools.partial(ops.matmul, (m, k), (k, n), dtype=dtype),
+                absolute=absolute,
+            )
+    yield LargeCheck(
+        "matmul f16 of open odd rows, silu",
+        _matmul("m", 1001, 1029, operands=_bias_and_residual("m", 1001), **silu), {"m": 1111},
+    )  # fmt: skip
     yield LargeCheck(
         "matmul i8 scaled to f16",
         lambda: ops.matmul(
@@ -132,11 +149,22 @@ def large_checks() -> Iterator[LargeCheck]:
     yield LargeCheck(
         "matmul f16 in 5 groups", lambda: ops.matmul((5, 520, 136), (5, 136, 520), dtype="float16")
     )
+    yield LargeCheck(
+        "matmul f16 in 5 groups of odd rows",
+        lambda: ops.matmul((5, 521, 537), (5, 537, 523), dtype="float16"),
+    )
+    yield LargeCheck(
+        "matmul f16 in 3 groups and parts",
+        lambda: ops.matmul((3, 30, 4104), (3, 4104, 264), dtype="float16", epilogue="arg0 * 0.5"),
+    )
     yield LargeCheck("matmul f16 16x2048x1024", _matmul(16, 2048, 1024))
     yield LargeCheck("matmul f16 64x64x16384", _matmul(64, 64, 16384))
     yield LargeCheck("matmul f16 1001x999x1003", _matmul(1001, 999, 1003))
     relu = {"epilogue": _BIAS_RELU, "operands": [ops.TensorType((96,), "float16")]}
     yield LargeCheck("conv 3x3", _conv((16, 28, 28, 64), (3, 3, 64, 96), padding=1, **relu))
+    yield LargeCheck(
+        "conv 3x3, boxes in turns", _conv((24, 56, 56, 16), (3, 3, 16, 96), padding=1, **relu)
+    )
     yield LargeCheck(
         "conv 3x3 of open images", _conv(("n", 28, 28, 64), (3, 3, 64, 96), padding=1, **relu),
         {"n": 15},
