@@ -71,7 +71,7 @@ def test_it_is_added_to_what_the_registers_hold(run_ptx):
 
 
 def test_registers_hold_noise_until_the_wait(run_ptx):
-    (_, got), _ = multiplied(run_ptx, wait="")
+    (_, got), _ = multiplied(run_ptx, wait="", order=1)
     assert np.isnan(got).all()
 
 

@@ -47,16 +47,11 @@ def tensor_copy(one: PtxInstruction) -> PtxOperation:
             if found is None or len(found.box) != len(places):
                 lanes.found(INSTRUCTION, "no tensor map of as many dims is at its address")
                 continue
-            lanes.state.copies.start_bulk(
-                _Box(
-                    lanes,
-                    (int(row), int(lane)),
-                    found,
-                    int(targets[row, lane]),
-                    int(barriers[row, lane]),
-                    [int(one[row, lane]) for one in places],
-                )
-            )
+            box = _Box(
+                lanes, (int(row), int(lane)), found, int(targets[row, lane]),
+                int(barriers[row, lane]), [int(one[row, lane]) for one in places],
+            )  # fmt: skip
+            lanes.state.copies.start_box(box.group, box.barrier, box)
 
     sources = [
         (to, to_type), (base, base_type), (of_barrier, barrier_type),
@@ -92,9 +87,9 @@ class _Box:
         coordinates: list[int],
     ) -> None:
         self._state, self._spaces, self._faults = lanes.state, lanes.spaces, lanes.warps.faults
-        self._map, self._target, self._barrier = found, target, barrier
+        self._map, self._target, self.barrier = found, target, barrier
         self._coordinates = coordinates
-        self._group = int(lanes.groups[index[0]])
+        self.group = int(lanes.groups[index[0]])
         where = lanes.site.where(index)
         self._site = Site(lanes.site.instruction, lambda _index: where)
 
@@ -108,12 +103,12 @@ class _Box:
         size = math.prod(box.box) * box.itemsize
         if self._fits(size):
             shared = self._spaces.shared
-            start = self._group * shared.stride
+            start = self.group * shared.stride
             offsets = start + swizzled(
                 self._target + np.arange(len(values)) * box.itemsize, box.swizzle_bytes
             )
             shared.put(offsets, values)
-        self._state.mbarriers.arrived(self._barrier, np.array([self._group]), size)
+        self._state.mbarriers.arrived(self.barrier, np.array([self.group]), size)
 
     def _fits(self, size: int) -> bool:
         shared, findings = self._spaces.shared, self._faults

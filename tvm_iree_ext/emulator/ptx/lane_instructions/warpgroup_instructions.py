@@ -2,8 +2,8 @@
 
 Source: PTX ISA 9.0, *Asynchronous Warpgroup Level Matrix Instructions*; of descriptors *Matrix
 Descriptor Format* and *Strides*, whose meaning for each layout is that of CUTLASS's canonical
-layouts (``cute/arch/mma_sm90_desc.hpp``).  A product's result arrives when its group is waited for;
-with orders in which copies arrive early, so does it.
+layouts (``cute/arch/mma_sm90_desc.hpp``).  A product ends when its group is waited for, or at once:
+see :mod:`..machine.pending_products`.
 """
 
 import re

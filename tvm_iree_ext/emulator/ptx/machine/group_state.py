@@ -31,7 +31,7 @@ class GroupState:
     Attributes:
         count: how many there are.
         lanes: of each; ``warps`` of each.
-        early: whether what is asynchronous ends at once.
+        early: whether copies end at once; then products end late, and the other way round.
         impatient: whether a wait for a phase ends without success, since nobody can go on.
         idle: how often that was so since a phase ended.
     """

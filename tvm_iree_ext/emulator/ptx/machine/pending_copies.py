@@ -41,7 +41,7 @@ class PendingCopies:
     def __init__(self, *, early: bool) -> None:
         self._early = early
         self._of: dict[int, _OfWarps] = {}
-        self._bulk: list[Callable[[], None]] = []
+        self._boxes: list[tuple[int, int, Callable[[], None]]] = []
 
     def _own(self, warps: Warps) -> _OfWarps:
         found = self._of.get(id(warps))
@@ -87,23 +87,34 @@ class PendingCopies:
                 kept.append(one)
         own.pending = kept
 
-    def start_bulk(self, do: Callable[[], None]) -> None:
+    def start_box(self, group: int, barrier: int, do: Callable[[], None]) -> None:
         """A copy by the unit that copies boxes; it ends at a barrier in memory."""
         if self._early:
             do()
         else:
-            self._bulk.append(do)
+            self._boxes.append((group, barrier, do))
 
     def go_on(self) -> bool:
-        """What must end some time ends now, since nobody can go on; whether there was anything."""
-        bulk, self._bulk = self._bulk, []
-        for copy in bulk:
-            copy()
-        arrivals = False
+        """Something ends now, since nobody can go on; whether there was anything.
+
+        Of boxes those that end at the barrier which is the first one's, in each workgroup.
+        """
+        boxes, self._boxes = self._boxes, []
+        first: dict[int, int] = {}
+        for group, barrier, copy in boxes:
+            if first.setdefault(group, barrier) == barrier:
+                copy()
+            else:
+                self._boxes.append((group, barrier, copy))
+        return self._arrive() or bool(boxes)
+
+    def _arrive(self) -> bool:
+        """Arrivals, and the copies before them."""
+        found = False
         for own in self._of.values():
             last = max((n for n, one in enumerate(own.pending) if one.is_arrival), default=-1)
             for one in own.pending[: last + 1]:
-                arrivals = True
                 one.do(one.mask)
             del own.pending[: last + 1]
-        return bool(bulk) or arrivals
+            found |= last >= 0
+        return found

@@ -2,7 +2,8 @@
 
 Source: PTX ISA 9.0, *Asynchronous Warpgroup Level Matrix Instructions*: until their group is waited
 for, their accumulators are not to be touched, and their tiles not to be changed.  They end as late
-as they may, and their registers hold noise until then; or at once (``early``).
+as they may, and their registers hold noise until then; or at once (``early``).  The first shows
+waits for products that are missing, the second waits for the tiles.
 """
 
 from collections.abc import Callable, Sequence

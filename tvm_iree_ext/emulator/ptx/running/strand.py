@@ -37,7 +37,7 @@ class Strand(ExecutingWarps):
     ) -> None:
         super().__init__(places, numbers, faults)
         self.program, self.state, self.spaces = program, state, spaces
-        self.products = PendingProducts(self.size, early=state.early)
+        self.products = PendingProducts(self.size, early=not state.early)
         self.values: list[Value] = []
         exists = self.numbers[:, None] * WARP + np.arange(WARP) < state.lanes
         # At one block: its number; else None, and each lane's is in _pc.
