@@ -6,6 +6,7 @@ import pytest
 from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.emulator.findings import BOUNDS, Site, Where
+from tvm_iree_ext.emulator.tensor_maps import decode
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
 
 SITE = Site("store", lambda index: Where((0, 0, 0), 0, index[-1]))
@@ -73,3 +74,30 @@ def test_what_the_driver_would_refuse_is_refused(gpu):
 def test_cuda_says_which_chip_it_is():
     assert Gpu("cuda", library=EmulatedDriver("cuda", "sm_90a", load)).capability() == (9, 0)
     assert Gpu("cuda", library=EmulatedDriver("cuda", "sm_120", load)).capability() == (12, 0)
+
+
+def test_cuda_gives_more_shared_memory_where_it_is_told():
+    gpu = Gpu("cuda", library=EmulatedDriver("cuda", "sm_90a", load))
+    function = gpu.function(gpu.load([b"code"]), "double")
+    arguments = [{"array": "x"}, {"value": 0, "dtype": "int32"}]
+    step = {"launch": "double", "grid": [1, 1, 1], "block": [32, 1, 1], "arguments": arguments}
+    large = gpu.prepared(function, {**step, "shared": 100 << 10})  # which asks for it
+    large({"x": gpu.allocate(4)}, {}, 0)
+    gpu = Gpu("cuda", library=EmulatedDriver("cuda", "sm_90a", load))
+    function = gpu.function(gpu.load([b"code"]), "double")
+    small = gpu.prepared(function, {**step, "shared": 0})
+    small._extents = (*small.extents[:6], 100 << 10)
+    with pytest.raises(DriverError, match="status 1"):
+        small({"x": gpu.allocate(4)}, {}, 0)
+
+
+def test_a_tensor_map_is_what_the_plan_says():
+    gpu = Gpu("cuda", library=EmulatedDriver("cuda", "sm_90a", load))
+    step = {
+        "extents": [64, 30], "strides": [128], "box": [64, 8], "steps": [1, 1],
+        "dtype": "float16", "interleave": 0, "swizzle": 3, "l2_promotion": 2, "fill": 0,
+    }  # fmt: skip
+    found = decode(bytes(gpu.tensor_map(step, 4096)))
+    assert (found.address, found.extents, found.box) == (4096, (64, 30), (64, 8))
+    with pytest.raises(DriverError, match="status 1"):
+        gpu.tensor_map(step, 4097)

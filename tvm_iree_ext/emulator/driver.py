@@ -35,6 +35,9 @@ _OUT_OF_MEMORY = 2
 _OTHER_CHIP = 209  # hipErrorNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU
 _NOT_FOUND = 500  # hipErrorNotFound, CUDA_ERROR_NOT_FOUND
 
+_SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_USUAL_SHARED = 48 << 10  # bytes that CUDA gives a kernel without being told of more
+
 # What needs nothing done: there is one GPU, and it is always the thread's own.
 _NOTHING = (
     "hipInit", "hipSetDevice", "hipDeviceSynchronize", "cuInit", "cuDeviceGet",
@@ -131,6 +134,7 @@ class EmulatedDriver:
         self._modules: list[Mapping[str, EmulatedFunction]] = []
         self._functions: list[tuple[str, EmulatedFunction]] = []
         self._made: dict[str, _Function] = {}
+        self._shared: dict[int, int] = {}  # bytes of shared memory that a kernel may be given
 
     def __getattr__(self, name: str) -> _Function:
         """A function of the driver by its own name."""
@@ -154,6 +158,8 @@ class EmulatedDriver:
         return 0
 
     def _set_attribute(self, function: Any, attribute: int, value: int) -> int:
+        if attribute == _SHARED_LIMIT:
+            self._shared[function.value] = value
         return 0
 
     def _encode_tensor_map(self, found: Any, kind: int, rank: int, *rest: Any) -> int:
@@ -213,6 +219,9 @@ class EmulatedDriver:
 
     def _launch(self, function: Any, *rest: Any) -> int:
         gx, gy, gz, bx, by, bz, shared, _stream, places, _extra = rest
+        usual = _USUAL_SHARED if self.device.kind == "cuda" else shared
+        if shared > self._shared.get(function.value, usual):
+            return _INVALID
         name, emulated = self._functions[function.value - 1]
         sizes = emulated.argument_sizes
         arguments = [ctypes.string_at(places[number], size) for number, size in enumerate(sizes)]
