@@ -25,7 +25,10 @@ SPEAK = ".layout .tir .ops"  # what an op is
 SCHEDULED = f"{SPEAK} .vector .targets .intrin .codegen .schedules"
 BUILD = f"{SCHEDULED} .runtime .records .building"
 PROGRAMS = f"{BUILD} .mlir .mlir.reading .programs"
-CHECK = ".catalog .registry .processes .access_checks .simulator .simulator.runs .verify"
+CHECK = (
+    ".catalog .registry .processes .access_checks .simulator .simulator.runs .emulator"
+    " .emulator.runs .verify"
+)
 ALLOWED = {
     "base": "numpy ml_dtypes tvm_ffi",
     "layout": "numpy",
@@ -63,6 +66,7 @@ ALLOWED = {
     "simulator.runs": f"{BUILD} .schedules.base .mlir .programs .simulator {TVM}",
     # Code comes as an artifact has it: the emulator knows neither schedules nor TVM.
     "emulator": ".runtime numpy ml_dtypes tinygrad",
+    "emulator.runs": f"{BUILD} .schedules.base .programs .emulator numpy",
     "access_checks": f".ops .targets .codegen .runtime .building .simulator {TVM}",
     "verify": f"{BUILD} .schedules.base {CHECK} {TVM} ml_dtypes",
     # Starting checks needs no TVM: only the processes that do them.

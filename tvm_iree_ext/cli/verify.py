@@ -33,7 +33,7 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         "--target",
         default="llvm",
         metavar="T",
-        help="one that runs here, or with --simulate a GPU (default: %(default)s)",
+        help="one that runs here, or with --simulate or --emulate a GPU (default: %(default)s)",
     )
     _add_checks(parser)
     parser.add_argument(
@@ -65,6 +65,12 @@ def _add_checks(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the kernels of a GPU, such as cuda:sm_80 or rocm:gfx942, on the simulator; races"
         " and the like are failures, and so is what does not compile",
+    )
+    parser.add_argument(
+        "--emulate",
+        action="store_true",
+        help="execute the machine code of kernels for a GPU, such as rocm:gfx942, launched as the"
+        " artifact says; accesses outside of memory, missing waits and the like are failures",
     )
     parser.add_argument(
         "--no-compile",
@@ -108,7 +114,7 @@ def run_verify(args: argparse.Namespace) -> int:
     results = []
     with _progress(len(cases)) as advance:
         how = {"simulate": args.simulate, "compiled": args.compiled, "passes": args.passes}
-        how["guard"] = args.guard
+        how |= {"guard": args.guard, "emulate": args.emulate}
         for result in ext.verify.check(cases, args.target, **how, jobs=args.jobs):
             results.append(result)
             if result.status == "failed" and not args.json:

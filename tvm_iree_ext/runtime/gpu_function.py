@@ -60,6 +60,7 @@ class GpuFunction:
         plan: by which the kernels are launched.
         inputs: how many of the operands are not results.
         function: of a program.
+        library: stands for the driver's; see :class:`~.launch.launcher.Kernels`.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class GpuFunction:
         plan: Mapping[str, Any],
         inputs: int,
         function: str | None = None,
+        library: Any = None,
     ) -> None:
         self._folder, self._name, self._function = folder, name, function
+        self._library = library
         self._plan, self._inputs = plan, inputs
         if not {"parameters", "symbols", "steps"} <= self._plan.keys():
             raise ArtifactError(f"the artifact {folder} has no launch plan of {name}")
@@ -179,7 +182,9 @@ class GpuFunction:
         """The kernels on a GPU, loaded when they are first called there."""
         with self._lock:
             if ordinal not in self._loaded:
-                self._loaded[ordinal] = Kernels(self._folder, ordinal, self._function)
+                self._loaded[ordinal] = Kernels(
+                    self._folder, ordinal, self._function, self._library
+                )
             return self._loaded[ordinal]
 
 

@@ -27,6 +27,8 @@ from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values
+from tvm_iree_ext.emulator.runs.emulated_devices import emulated_obstacle
+from tvm_iree_ext.emulator.runs.emulated_ops import emulate_op
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.processes import workers
 from tvm_iree_ext.registry import ENTRIES, find
@@ -69,6 +71,7 @@ class _CheckTask:
     compiled: bool
     passes: bool
     guard: Guard | None = None
+    emulate: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ def check(
     compiled: bool = True,
     passes: bool = False,
     guard: bool = False,
+    emulate: bool = False,
     jobs: int = 0,
 ) -> Iterator[CheckResult]:
     """The result of each case in order; no failure stops the others.
@@ -181,6 +185,8 @@ def check(
             changes them, and not compiled.
         guard: call the kernels of a CPU with arrays beside pages that cannot be touched, too: an
             access outside of an array ends the process; see :mod:`.guarded_calls`.
+        emulate: execute the machine code of kernels for a GPU, launched by the artifact's own plan.
+            What the emulator finds, such as a missing wait, is a failure, too.
         jobs: how many processes build and run the cases, so that a kernel that crashes or hangs
             is a failed case; 0 means this process.
 
@@ -193,12 +199,12 @@ def check(
     resolved = make_target(target)
     if passes and resolved.kind.name in DLPACK_DEVICES:
         simulate, compiled = True, False
-    _check_runs_here(resolved, simulate)
+    _check_runs_here(resolved, simulate, emulate)
     if guard and resolved.kind.name in DLPACK_DEVICES:
         raise errors.TargetError(
             f"{resolved.kind.name} is no CPU target, whose kernels alone are guarded"
         )
-    how = target_json(resolved), simulate, compiled, passes, Guard() if guard else None
+    how = target_json(resolved), simulate, compiled, passes, Guard() if guard else None, emulate
     tasks = [_CheckTask(case, *how) for case in cases]
     if jobs == 0:
         return map(_result, tasks)
@@ -238,10 +244,12 @@ def check_op(
     config: LoweringConfig | None = None,
     *,
     simulate: bool = False,
+    emulate: bool = False,
 ) -> CheckResult:
     """Build ``op``, run it on ``operands`` (arrays by name), and compare with the reference.
 
-    With ``simulate`` its kernels for a GPU are run on the simulator, and compiled.
+    With ``simulate`` its kernels for a GPU are run on the simulator, and compiled; with ``emulate``
+    their machine code is executed.
 
     Raises:
         ExtError: when it cannot be built or called, or has no reference.
@@ -254,11 +262,13 @@ def check_op(
         what = "is missing" if wrong[0] in names else "is not one of its operands"
         raise errors.CallError(f"{op.name}: {wrong[0]} {what}; they are {', '.join(names)}")
     resolved = make_target(target)
-    _check_runs_here(resolved, simulate)
+    _check_runs_here(resolved, simulate, emulate)
 
     def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
         if simulate:
             return simulate_op(op, resolved, operands, config, compiled=True).check().results
+        if emulate:
+            return emulate_op(op, resolved, operands, config)
         return _build_and_call(op, operands, resolved, config)
 
     difference = _compare(entry, op, operands, run)
@@ -293,6 +303,10 @@ def _result(task: _CheckTask) -> CheckResult:
         if task.simulate:
             done = simulate_op(op, resolved, operands, compiled=task.compiled)
             return done.check().results
+        if task.emulate:
+            # Half of the cases have the other half of the waves go first.
+            order = zlib.crc32(case.id.encode()) & 1
+            return emulate_op(op, resolved, operands, seed=order, order=order)
         if stage:
             return run_op(op, operands, resolved, stage)
         return _build_and_call(op, operands, resolved, None, task.guard)
@@ -390,8 +404,12 @@ def _guarded(kernel: Kernel, op: Op, operands: Values, guard: Guard) -> dict[str
     return first
 
 
-def _check_runs_here(target: Target, simulate: bool) -> None:
+def _check_runs_here(target: Target, simulate: bool, emulate: bool = False) -> None:
     kind = target.kind.name
+    if emulate:
+        if why := emulated_obstacle(kind, chip_of(target_json(target))):
+            raise errors.TargetError(why)
+        return
     if kind not in DLPACK_DEVICES:
         if simulate:
             raise errors.TargetError(f"{kind} is no GPU target, which alone are simulated")

@@ -1,0 +1,1 @@
+"""What is emulated: ops, kernels and programs, built, exported, and launched by their plans."""

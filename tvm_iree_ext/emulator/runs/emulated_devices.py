@@ -1,0 +1,31 @@
+"""The emulated GPU that a target names, as the library of a driver."""
+
+from collections.abc import Mapping
+
+from tvm_iree_ext.base.errors import TargetError
+from tvm_iree_ext.emulator.amd.chips import CHIPS
+from tvm_iree_ext.emulator.amd.execution import load_code_object
+from tvm_iree_ext.emulator.driver import EmulatedDriver, Loader
+
+LOADERS: Mapping[str, Loader] = {"rocm": load_code_object}
+"""The emulator of each kind of target."""
+
+
+def emulated_obstacle(kind: str, chip: str) -> str:
+    """Why kernels of a target are not emulated, for a message; empty where they are."""
+    if kind not in LOADERS:
+        return f"target {kind} is not emulated; {', '.join(LOADERS)} is"
+    if kind == "rocm" and chip not in CHIPS:
+        return f"target rocm:{chip} is not emulated; of rocm {', '.join(CHIPS)} are"
+    return ""
+
+
+def emulated_driver(kind: str, chip: str, *, seed: int = 0, order: int = 0) -> EmulatedDriver:
+    """A driver with one GPU; see :class:`~tvm_iree_ext.emulator.driver.EmulatedDevice`.
+
+    Raises:
+        TargetError: for a chip that is not emulated.
+    """
+    if why := emulated_obstacle(kind, chip):
+        raise TargetError(why)
+    return EmulatedDriver(kind, chip, LOADERS[kind], seed=seed, order=order)
