@@ -19,12 +19,13 @@ OUT: {fence} bar.sync 0;"""
 MULTIPLY = """mov.u32 %r2, m; shr.u32 %r2, %r2, 4; cvt.u64.u32 %rd10, %r2;
 add.u64 %rd11, %rd10, {a}; add.u64 %rd12, %rd10, {b}; setp.ne.u32 %p1, %r0, %r0;
 mov.f32 %f0, 0f41000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
-wgmma.fence.sync.aligned;
+{first}
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f0, %f1, %f2, %f3}}, %rd11, %rd12, {adds},
   1, {sign}, 0, 0;
 wgmma.commit_group.sync.aligned; {wait}
 mad.wide.u32 %rd9, %r0, 16, %rd1; st.global.v4.f32 [%rd9], {{%f0, %f1, %f2, %f3}};"""
 WAIT = "wgmma.wait_group.sync.aligned 0;"
+FIRST = "wgmma.fence.sync.aligned;"
 FENCE = "fence.proxy.async.shared::cta;"
 
 
@@ -38,7 +39,7 @@ def core_matrices(tile):
     return tile.reshape(rows // 8, 8, 2, 8).transpose(2, 0, 1, 3).reshape(-1)
 
 
-def multiplied(run_ptx, *, wait=WAIT, fence=FENCE, adds="%p1", sign=1, order=0, check=True):
+def multiplied(run_ptx, *, wait=WAIT, fence=FENCE, adds="%p1", sign=1, first=FIRST, **named):
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (rows, 16)).astype("f2") for rows in (64, 8))
     memory = np.zeros(16384 // 2, "f2")
@@ -46,11 +47,9 @@ def multiplied(run_ptx, *, wait=WAIT, fence=FENCE, adds="%p1", sign=1, order=0, 
     memory[B_START // 2 : B_START // 2 + b.size] = core_matrices(b)
     body = STORE.format(words=len(memory) // 2, fence=fence) + MULTIPLY.format(
         a=descriptor(0, 64 * 16, 128), b=descriptor(B_START, 8 * 16, 128), wait=wait, adds=adds,
-        sign=sign,
+        sign=sign, first=first,
     )  # fmt: skip
-    found = run_ptx(
-        body, memory, np.zeros((128, 4), "f4"), lanes=128, shared=SHARED, order=order, check=check
-    )
+    found = run_ptx(body, memory, np.zeros((128, 4), "f4"), lanes=128, shared=SHARED, **named)
     product = a.astype("f8") @ b.astype("f8").T
     lane = np.arange(128)
     rows = lane // 32 * 16 + lane % 32 // 4
@@ -80,6 +79,11 @@ def test_stores_that_no_fence_came_after_are_found(run_ptx):
     assert [finding.message for finding in findings] == [
         "what ordinary stores wrote, without fence.proxy.async between"
     ]
+
+
+def test_a_first_product_without_a_fence_is_found(run_ptx):
+    (_, findings), _ = multiplied(run_ptx, first="", check=False)
+    assert [finding.message for finding in findings] == ["there has been no wgmma.fence"]
 
 
 def test_places_of_swizzled_tiles():

@@ -72,7 +72,9 @@ def _wgmma(one: PtxInstruction) -> PtxOperation:
         )
     if one.has("commit_group"):
         return on_lanes(lambda lanes: lanes.products.commit(lanes), ())
-    return PtxOperation(lambda: None, (), ())
+    if one.has("fence"):
+        return on_lanes(lambda lanes: lanes.products.fence(lanes), ())
+    raise ValueError("a form of wgmma")
 
 
 def _mma_async(one: PtxInstruction) -> PtxOperation:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tvm_iree_ext.emulator.findings import INSTRUCTION
 from tvm_iree_ext.emulator.ptx.machine.lanes import WARP, Lanes
 from tvm_iree_ext.emulator.ptx.reading.scalar_types import Value
 
@@ -56,12 +57,22 @@ class PendingProducts:
     def __init__(self, size: int, *, early: bool) -> None:
         self._early, self._size = early, size
         self._committed = np.zeros(size, np.int64)
+        self._fenced = np.zeros(size, bool)
         self._started: list[_Started] = []
         # Accumulators of products that have ended, to which one that has not will add.
         self._between: dict[tuple[int, ...], tuple[np.ndarray, list[np.ndarray]]] = {}
 
+    def fence(self, lanes: Lanes) -> None:
+        """*wgmma.fence*: registers that were written before may be a product's."""
+        self._fenced[self._rows(lanes)] = True
+
     def start(self, lanes: Lanes, product: WarpgroupProduct, slots: tuple[int, ...]) -> Registers:
-        """Begin a product: what its registers hold from now on."""
+        """Begin a product: what its registers hold from now on.
+
+        The first one comes after a fence; whether later ones need one is not looked at.
+        """
+        if not self._fenced[self._rows(lanes)].all():
+            lanes.found(INSTRUCTION, "there has been no wgmma.fence")
         if self._early:
             return product.result(lanes, product.held)
         rows = self._rows(lanes)
