@@ -155,6 +155,9 @@ def _lanes_tiles(small: int, large: int) -> dict[str, dict[str, Any]]:
     }
 
 
+_AS_IT_IS: dict[str, dict[str, Any]] = {"the image as it is": {"pad": ()}}
+
+
 def _conv(
     batch: int, size: int, channels: int, filters: int, taps: int, dtype: str = "float16",
     configs: Mapping[str, Mapping[str, Any]] = _SMALL,

@@ -98,7 +98,7 @@ def _plain_attention(torch: Any, query: Any, key: Any, value: Any, *, causal: bo
     return result
 
 
-def _conv_2d(torch: Any, dtype: str, *, padding: int) -> dict[str, Peer]:
+def _conv_2d(torch: Any, dtype: str, *, padding: int, stride: int = 1) -> dict[str, Peer]:
     channels_last = torch.channels_last
     packed: dict[int, Any] = {}
 
@@ -107,7 +107,8 @@ def _conv_2d(torch: Any, dtype: str, *, padding: int) -> dict[str, Peer]:
         if not packed:  # at the first call, which is not timed
             packed[0] = taps.permute(3, 2, 0, 1).contiguous(memory_format=channels_last)
         images = image.permute(0, 3, 1, 2)
-        return torch.nn.functional.conv2d(images, packed[0], padding=padding).permute(0, 2, 3, 1)
+        result = torch.nn.functional.conv2d(images, packed[0], padding=padding, stride=stride)
+        return result.permute(0, 2, 3, 1)
 
     return {"cuDNN": run}
 

@@ -7,6 +7,10 @@ with k = (channel, kh, kw) in NCHW, where the filters are ``lhs`` and pixels are
 filter is read in the order of memory, and columns are what the result has side by side.
 No matrix of windows is made: an element of it is one of the image, or 0 where the window reaches
 past the image.
+
+Of few channels, or a number that is no multiple of an access, the image may be copied first to
+more, of zeros, by a kernel of its own: three of float16, each read by itself for each tap, become
+four that are read at once.
 """
 
 from collections.abc import Mapping
@@ -14,6 +18,7 @@ from math import prod
 from typing import Any
 
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
@@ -29,13 +34,21 @@ _MOST_INT32 = (1 << 31) - 1
 _MORE_DIMS = 3  # of an index of the image, whose parts take registers
 
 
-def conv_shape(op: Conv2d, types: Types) -> MatmulShape:
-    """The product of matrices of a group; ``types`` are what is multiplied, and of sums."""
+def conv_shape(op: Conv2d, types: Types, channels: int | None = None) -> MatmulShape:
+    """The product of matrices of a group.
+
+    ``types`` are what is multiplied, and of sums; ``channels`` those of a copy of the image.
+    """
+    depth = op.depth if channels is None else prod(op.kernel) * channels
     pixels = _product(op.output[:3])
     plane = _product(op.output[1:3])
     m, n = (pixels, op.group_filters) if op.channels_last else (op.group_filters, pixels)
     if op.channels_last:
-        rows = {"lhs": op.group_channels, "rhs": op.group_filters, "result": op.group_filters}
+        rows = {
+            "lhs": channels or op.group_channels,
+            "rhs": op.group_filters,
+            "result": op.group_filters,
+        }
     else:
         # Where each pixel is a window, those of an image lie side by side.
         rows = {
@@ -45,7 +58,7 @@ def conv_shape(op: Conv2d, types: Types) -> MatmulShape:
         }
     bits = (8 * item_bytes(kind.dtype) for kind in op.others.values())
     return MatmulShape(
-        m, n, op.depth, *types,
+        m, n, depth, *types,
         groups=op.groups,
         rows=rows,
         memory={**dict.fromkeys(SIDES, op.dtype), "result": op.result_dtype},
@@ -64,10 +77,16 @@ def _pointwise(op: Conv2d) -> bool:
 
 
 class ConvOperands:
-    """The op's operands as a kernel of tiles reads and writes them."""
+    """The op's operands as a kernel of tiles reads and writes them.
 
-    def __init__(self, op: Conv2d, shape: MatmulShape) -> None:
+    ``channels`` are those of a copy of the image, NHWC and of one group, if there is one.
+    """
+
+    def __init__(self, op: Conv2d, shape: MatmulShape, channels: int | None = None) -> None:
         self.op, self.shape = op, shape
+        self.channels = channels or op.group_channels
+        self.copied_first = () if channels is None else ("input_padded",)
+        self.copy: Any = None
         self.image = "lhs" if op.channels_last else "rhs"
         counts = [_product(operand.shape) for operand in op.signature.operands]
         small = all(count is not None and count <= _MOST_INT32 for count in counts)
@@ -108,7 +127,23 @@ class ConvOperands:
         """The groups, m, n and k."""
         op, pixels = self.op, prod(self._result)
         m, n = (pixels, op.group_filters) if op.channels_last else (op.group_filters, pixels)
-        return op.groups, m, n, op.depth
+        return op.groups, m, n, prod(op.kernel) * self.channels
+
+    def emit_blocks(self) -> None:
+        """Emit the copy of the image as a block, to be scheduled."""
+        if not self.copied_first:
+            return
+        image = self.parameters.buffers["input"]
+        extents = [*image.shape[:3], self.index(self.channels)]
+        (name,) = self.copied_first
+        copy = I.sblock_alloc_buffer(extents, str(image.dtype))
+        IRBuilder.name(name, copy)
+        with I.grid(*extents) as loops, I.sblock(name):
+            at = [I.axis.spatial(e, loop) for e, loop in zip(extents, loops, strict=True)]
+            zero = tirx.const(0, str(image.dtype))
+            there = at[3] < self.op.group_channels
+            I.buffer_store(copy, tirx.if_then_else(there, image[tuple(at)], zero), at)
+        self.copy = copy
 
     def index(self, value: Any) -> Any:
         """A number as an index."""
@@ -138,7 +173,9 @@ class ConvOperands:
         return tap * op.group_channels + c if op.channels_last else c * (rows * columns) + tap
 
     def buffer(self, side: str) -> Any:
-        """The op's operand that is ``lhs`` or ``rhs``."""
+        """The op's operand that is ``lhs`` or ``rhs``, or its copy."""
+        if side == self.image and self.copy is not None:
+            return self.copy
         return self.parameters.buffers["input" if side == self.image else "filter"]
 
     def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
@@ -160,7 +197,8 @@ class ConvOperands:
         """
         op = self.op
         if side != self.image:
-            return None
+            channel = self._tap(at["k"])[2]
+            return channel < op.group_channels if self.copied_first else None
         if op.channels_last:
             _, y, x = self._pixel(at["m"])
             kh, kw, _ = self._tap(at["k"] // run, run)
@@ -191,7 +229,7 @@ class ConvOperands:
         op = self.op
         rows, columns = op.kernel
         if op.channels_last:
-            channels = op.group_channels // run
+            channels = self.channels // run
             tap = k // channels
             return tap // columns, tap % columns, k % channels * run
         tap = k % (rows * columns)

@@ -9,6 +9,8 @@ An op's algorithm is what a CPU is told: on matrix instructions the direct produ
 than the transforms of Winograd, and round less.
 """
 
+from dataclasses import replace
+
 from tvm import ir
 from tvm.target import Target
 
@@ -18,6 +20,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
+from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_channels import channels_that_pay, more_channels
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_direct import direct_conv_2d
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_warpgroup import conv_windows, lower_by_warpgroups
@@ -42,6 +45,7 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import plan_warpgroup_ma
 from tvm_iree_ext.targets.gpu import subgroup_size
 
 _DIRECT = "direct"
+_IMAGE = ("input",)  # what may be padded
 _SUBGROUPS = 4  # of a workgroup of the direct form
 _FILTERS = 8  # of a group: with fewer, most of an instruction's columns would be empty
 
@@ -71,7 +75,11 @@ class GpuConv2d(GpuRule):
             return LaneConfig(_DIRECT, _SUBGROUPS * subgroup_size(target)).lowering()
         shape, windows = _shape(op, target), conv_windows(op)
         found = None if windows is None else chosen_warpgroups(shape, target, windows)
-        return found or lowering_config(matmul_config(shape, target))
+        if found:
+            return found
+        channels = channels_that_pay(op, shape, target)
+        config = lowering_config(matmul_config(_shape(op, target, channels), target))
+        return replace(config, pad=() if channels is None else _IMAGE)
 
     def space(self, op: Conv2d, target: Target) -> TuningSpace:
         """The space of a product on matrix instructions; and each lane an element."""
@@ -97,18 +105,25 @@ class GpuConv2d(GpuRule):
         """
         check = self.check(config)
         algorithm = check.algorithm(MMA, _DIRECT, *WARPGROUP_ALGORITHMS[:1])
-        check.expect(not config.pad, "pad", list(config.pad), "none: windows are no matrices")
+        channels = None
+        if config.pad:
+            channels = more_channels(op) if algorithm == MMA else None
+            expected = f"{list(_IMAGE)} by matrix instructions, of channels that are no access"
+            padded = config.pad == _IMAGE and channels is not None
+            check.expect(padded, "pad", list(config.pad), expected)
         if algorithm == _DIRECT:
             workgroup = LaneConfig.parse(check, _DIRECT).workgroup(check, target)
             return ir.IRModule({op.entry: direct_conv_2d(op, target, workgroup.subgroups)})
-        shape = _shape(op, target)
-        operands = ConvOperands(op, shape)
+        shape = _shape(op, target, channels)
+        operands = ConvOperands(op, shape, channels)
         if algorithm != MMA:
             func = lower_by_warpgroups(op, shape, operands, target, check)
             return ir.IRModule({op.entry: operands.settled(func)})
-        sch = schedule_matmul(shape, target, matmul_numbers(check), operands)
+        numbers = replace(matmul_numbers(check), pad=())  # the operands pad themselves
+        sch = schedule_matmul(shape, target, numbers, operands)
         return ir.IRModule({op.entry: operands.settled(sch.mod["main"])})
 
 
-def _shape(op: Conv2d, target: Target) -> MatmulShape:
-    return conv_shape(op, multiplied_types(op.dtype, op.dtype, op.compute_dtype, target))
+def _shape(op: Conv2d, target: Target, channels: int | None = None) -> MatmulShape:
+    types = multiplied_types(op.dtype, op.dtype, op.compute_dtype, target)
+    return conv_shape(op, types, channels)

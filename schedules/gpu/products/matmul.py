@@ -33,12 +33,13 @@ from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     SIDES,
+    CopiedOperands,
     MatmulOperands,
     MatmulShape,
     PlainOperands,
 )
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
-from tvm_iree_ext.schedules.gpu.products.padded_operands import PaddedOperands, padded_name
+from tvm_iree_ext.schedules.gpu.products.padded_operands import PaddedOperands
 from tvm_iree_ext.schedules.gpu.products.stream_k_blocks import SharedOutBlocks
 from tvm_iree_ext.schedules.gpu.sblocks.elementwise import schedule_elementwise_block
 from tvm_iree_ext.schedules.gpu.sblocks.fragments import into_fragments, tensorize_tiles
@@ -75,9 +76,8 @@ def schedule_matmul(
     _Scheduling(sch, plan, blocks).run()
     if blocks.merges:
         schedule_elementwise_block(sch, "merged", target, run=plan.runs["result"])
-    if isinstance(operands, PaddedOperands):
-        for side in operands.sides:
-            schedule_elementwise_block(sch, padded_name(side), target, run=1)
+    for name in operands.copied_first if isinstance(operands, CopiedOperands) else ():
+        schedule_elementwise_block(sch, name, target, run=1)
     swizzles = {
         shared_name(side): one.placement.swizzle
         for side, one in plan.placements.items()

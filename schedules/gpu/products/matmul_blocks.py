@@ -18,8 +18,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulOperands, MatmulShape
-from tvm_iree_ext.schedules.gpu.products.padded_operands import PaddedOperands
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
+    SIDES,
+    CopiedOperands,
+    MatmulOperands,
+    MatmulShape,
+)
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import MOST_PER_DIM, bind_grid
 from tvm_iree_ext.tir.small_floats import halved
 from tvm_iree_ext.tir.tir_expressions import convert
@@ -110,7 +114,7 @@ class MatmulBlocks:
             self.groups, *extents = self.operands.extents()
             self.extents = dict(zip("mnk", extents, strict=True))
             with I.sblock("root"):
-                if isinstance(self.operands, PaddedOperands):
+                if isinstance(self.operands, CopiedOperands):
                     self.operands.emit_blocks()
                 self.emit()
         return builder.get()

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tvm import DataType, tirx
 from tvm.tirx.script import builder as I
@@ -175,6 +175,18 @@ class MatmulOperands(Protocol):
 
     def store(self, group: Any, i: Any, j: Any, value: Any) -> None:
         """Take a sum to the result."""
+
+
+@runtime_checkable
+class CopiedOperands(Protocol):
+    """Operands of which some may be copied first, by kernels of their own."""
+
+    @property
+    def copied_first(self) -> Sequence[str]:
+        """The names of the blocks that make copies."""
+
+    def emit_blocks(self) -> None:
+        """Emit the copies as blocks, to be scheduled."""
 
 
 class PlainOperands:

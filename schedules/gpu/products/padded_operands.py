@@ -56,6 +56,11 @@ class PaddedOperands:
         """The operands that are copied."""
         return [side for side in SIDES if self.shape.pitch(side) is not None]
 
+    @property
+    def copied_first(self) -> list[str]:
+        """The names of the blocks that make copies."""
+        return [padded_name(side) for side in self.sides]
+
     def declare(self) -> None:
         """Name the func under construction, and add its parameters."""
         self.inner.declare()
@@ -259,12 +264,21 @@ def _gain_us(shape: MatmulShape, chip: GpuChip, side: str, *, turned: bool) -> f
     """The time that the product saves with rows of whole accesses, less what the copy takes."""
     m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
     elements = (shape.groups or 1) * k * (m if side == "lhs" else n)
-    tiles = -(-(n if side == "lhs" else m) // _TILE)
     bits = DataType(shape.memory_dtype(side)).bits
     narrow, wide = vector_elements(bits, shape.row(side)), shape.access(side)
-    part = chip.parts[0] if chip.parts else None
     # What must be turned is turned by each tile else, which writes elements one by one.
-    accesses = 1.0 if turned else 1 / narrow - 1 / wide
-    saved = elements * tiles * accesses / (_ACCESSES_PER_US * chip.usual_cores)
-    moved = 2 * elements * bits / 8
-    return saved - moved / ((part.bandwidth_tbs if part else _TBS) * 1e6)
+    accesses = elements * (1.0 if turned else 1 / narrow - 1 / wide)
+    saved = saved_us(chip, accesses, n if side == "lhs" else m)
+    return saved - copy_us(chip, 2 * elements * bits / 8)
+
+
+def saved_us(chip: GpuChip, accesses: float, across: int) -> float:
+    """The time that a product saves with fewer accesses to each row, by all tiles across it."""
+    tiles = -(-across // _TILE)
+    return accesses * tiles / (_ACCESSES_PER_US * chip.usual_cores)
+
+
+def copy_us(chip: GpuChip, nbytes: float) -> float:
+    """The time that a copy takes, of so many bytes read and written."""
+    part = chip.parts[0] if chip.parts else None
+    return nbytes / ((part.bandwidth_tbs if part else _TBS) * 1e6)

@@ -1,5 +1,7 @@
 """Convolutions on GPUs, simulated, against the reference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,44 @@ def test_strides_dilations_padding_and_an_epilogue(chip, layout):
         epilogue="max(arg0 + arg1, 0)", dtype="f16", result_dtype="f32",
     )  # fmt: skip
     check(op, chip)
+
+
+@pytest.mark.parametrize("chip", [*CHIPS, "cuda:sm_90a"])
+@pytest.mark.parametrize(("channels", "dtype"), [(3, "f16"), (11, "bf16"), (5, "int8")])
+def test_an_image_is_copied_to_more_channels(chip, channels, dtype):
+    op = ops.conv_2d(
+        (2, 9, 11, channels), (3, 5, channels, 18), [(18,)], strides=(2, 1), padding=((1, 2), 2),
+        epilogue="arg0 + arg1", dtype=dtype, result_dtype="f32" if dtype != "int8" else None,
+    )  # fmt: skip
+    check(op, chip, replace(RULE.heuristic(op, make_target(chip)), pad=("input",)))
+
+
+def test_an_open_image_is_copied_to_more_channels():
+    op = ops.conv_2d(("n", "h", 9, 3), (3, 3, 3, 8), padding=1, dtype="f16", result_dtype="f32")
+    config = replace(RULE.heuristic(op, make_target("cuda:sm_80")), pad=("input",))
+    check(op, "cuda:sm_80", config, n=2, h=5)
+
+
+@pytest.mark.parametrize(
+    ("image", "taps", "pad"),
+    [
+        ((32, 224, 224, 3), (7, 7, 3, 64), ("input",)),
+        ((1, 32, 32, 3), (3, 3, 3, 16), ()),  # the copy would take longer
+        ((32, 224, 224, 5), (5, 5, 5, 64), ("input",)),
+        ((32, 56, 56, 32), (3, 3, 32, 64), ()),
+    ],
+)
+def test_when_it_is(image, taps, pad):
+    op = ops.conv_2d(image, taps, padding=1, strides=2, dtype="f16")
+    for chip in CHIPS:
+        assert RULE.heuristic(op, make_target(chip)).pad == pad
+
+
+def test_only_channels_of_one_group_are_added_to():
+    op = ops.conv_2d((1, 8, 8, 16), (3, 3, 16, 16), dtype="f16")
+    config = replace(RULE.heuristic(op, make_target("cuda:sm_80")), pad=("input",))
+    with pytest.raises(ScheduleError, match=r"pad is \['input'\]; expected \['input'\] by matrix"):
+        RULE.lower(op, make_target("cuda:sm_80"), config)
 
 
 def test_extents_known_at_call_time():
