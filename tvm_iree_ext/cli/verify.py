@@ -69,8 +69,9 @@ def _add_checks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emulate",
         action="store_true",
-        help="execute the machine code of kernels for a GPU, such as rocm:gfx942, launched as the"
-        " artifact says; accesses outside of memory, missing waits and the like are failures",
+        help="execute the machine code of kernels for a GPU, such as rocm:gfx942, or the PTX of"
+        " those for cuda:sm_80, launched as the artifact says; accesses outside of memory, missing"
+        " waits and the like are failures",
     )
     parser.add_argument(
         "--no-compile",

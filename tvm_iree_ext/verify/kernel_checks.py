@@ -407,7 +407,7 @@ def _guarded(kernel: Kernel, op: Op, operands: Values, guard: Guard) -> dict[str
 def _check_runs_here(target: Target, simulate: bool, emulate: bool = False) -> None:
     kind = target.kind.name
     if emulate:
-        if why := emulated_obstacle(kind, chip_of(target_json(target))):
+        if why := emulated_obstacle(kind, chip_of(target_json(target)), builds=True):
             raise errors.TargetError(why)
         return
     if kind not in DLPACK_DEVICES:

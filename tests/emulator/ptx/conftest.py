@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.emulator.driver import EmulatedDevice, EmulatedLaunch
-from tvm_iree_ext.emulator.ptx.running.launch import load
+from tvm_iree_ext.emulator.ptx.running.launch import load_ptx
 
 _REGISTERS = """
 .reg .pred %p<20>; .reg .b16 %rs<50>; .reg .b32 %r<100>; .reg .b64 %rd<50>;
@@ -58,7 +58,7 @@ def run_ptx():
         arguments += [make(*addresses) for make in maps]
         places = [*addresses, *arguments[len(addresses) :]]
         text = module_text(body, places, chip=chip, shared=shared, functions=functions)
-        kernel = load(text.encode(), device)["k"]
+        kernel = load_ptx(text.encode(), device)["k"]
         launch = EmulatedLaunch(device, "k", (groups, 1, 1), (lanes, 1, 1), dynamic, arguments)
         kernel.launch(launch)
         if check:

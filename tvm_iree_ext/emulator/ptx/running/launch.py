@@ -37,7 +37,7 @@ _MOST_SHARED = {
 _RESERVED = 1024  # bytes of shared memory before a kernel's own, from sm_80 on
 
 
-def load(image: bytes, device: EmulatedDevice) -> Mapping[str, EmulatedFunction] | None:
+def load_ptx(image: bytes, device: EmulatedDevice) -> Mapping[str, EmulatedFunction] | None:
     """The kernels of a PTX text, as :class:`~tvm_iree_ext.emulator.driver.EmulatedDriver` asks.
 
     None for what is no PTX, or is for a later chip than the device is.
