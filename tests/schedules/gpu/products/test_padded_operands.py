@@ -46,11 +46,11 @@ def test_one_operand_alone(side):
     multiplied(shape_of(KIND, 72, 88, 133, *orders), KIND, pad=(side,), stages=2)
 
 
-def padded(op, chip, **numbers):
+def padded(op, chip, rows=71, **numbers):
     """Simulate an op by its heuristic's config, operands padded; the simulations."""
     target, random = make_target(chip), np.random.default_rng(0)
     operands = {
-        name: random.integers(-3, 4, [71 if e == "rows" else e for e in kind.shape]).astype(
+        name: random.integers(-3, 4, [rows if e == "rows" else e for e in kind.shape]).astype(
             dtypes.numpy_dtype(kind.dtype)
         )
         for name, kind in op.types.items()
@@ -89,9 +89,10 @@ def test_parts_and_shares_of_k(chip, numbers):
     padded(ops.matmul((37, 205), (51, 205), dtype="float16", transpose_rhs=True), chip, **numbers)
 
 
-@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
-def test_open_rows(chip):
-    padded(ops.matmul(("rows", 45), (45, 51), dtype="float16"), chip)
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "cuda:sm_90a", "rocm:gfx942"])
+@pytest.mark.parametrize("rows", [0, 71])
+def test_open_rows(chip, rows):
+    padded(ops.matmul(("rows", 45), (45, 51), dtype="float16"), chip, rows)
 
 
 @pytest.mark.parametrize(
