@@ -60,5 +60,5 @@ class CompiledCode:
         return (
             LaneInstruction(one, first).step()
             or matrix_step(one, first)
-            or VectorInstruction(one).step()
+            or VectorInstruction(one, self._kernel.lanes).step()
         )

@@ -46,7 +46,7 @@ def _half(one: Instruction, half: str, reads: set[int]) -> Callable[[Waves], Arr
     getters: list[Callable[[Waves], Array]] = []
     for operand in function.inputs:
         if operand == "VCC[]":
-            reads.update((VCC, VCC + 1))
+            reads.add(VCC)  # of 32 lanes
             getters.append(lambda waves: waves.lane_mask(VCC))
             continue
         if operand not in numbers:

@@ -37,7 +37,6 @@ from tvm_iree_ext.emulator.amd.decoding import Instruction
 from tvm_iree_ext.emulator.amd.operands import constant, scalar_getter
 from tvm_iree_ext.emulator.amd.pseudocode import functions as fn
 from tvm_iree_ext.emulator.amd.wave_state import FIRST_VECTOR, Array, CodeStep, Waves
-from tvm_iree_ext.emulator.findings import INSTRUCTION
 
 _NAME = re.compile(
     r"V_(?P<how>MFMA|SMFMAC|WMMA|SWMMAC)_(?P<result>F64|F32|F16|BF16|I32)"
@@ -45,6 +44,8 @@ _NAME = re.compile(
 )
 _BITS = {"F64": 64, "F32": 32, "XF32": 32, "I32": 32, "F16": 16, "BF16": 16, "I8": 8, "IU8": 8,
          "FP8": 8, "BF8": 8, "IU4": 4}  # fmt: skip
+
+_IMPLAUSIBLE = 12345
 
 
 @dataclass(frozen=True)
@@ -323,8 +324,12 @@ class _RdnaProduct(_Product):
                 raise EmulationError(f"{self.one.name} of 64 lanes is not emulated")
             words = self.words(waves, rows)
             if not self._is_new:
-                self._check_copies(waves, words)
-                return self.numbers(words[:, :16], kind, is_signed)[:, None]
+                found = self.numbers(words[:, :16], kind, is_signed)
+                # What the hardware makes of lanes that do not agree is no plausible value.
+                unlike = self._unlike_copies(waves, words)
+                if unlike.any():
+                    found[unlike] = _IMPLAUSIBLE if self._integer else np.nan
+                return found[:, None]
             numbers = self.numbers(words, kind, is_signed)
             if expand is not None:
                 numbers = expand(waves, numbers)
@@ -341,13 +346,10 @@ class _RdnaProduct(_Product):
         part = one.get("opsel") & (32 // bits - 1) if bits < 32 else 0
         return lambda waves, numbers: expanded(numbers, waves.vector[row] >> np.uint32(part * bits))
 
-    def _check_copies(self, waves: Waves, words: Array) -> None:
-        """RDNA 3 needs A and B in each 16 lanes."""
+    def _unlike_copies(self, waves: Waves, words: Array) -> Array:
+        """Rows [wave, row] of A or B that differ between the lanes that hold them."""
         copies = words.reshape(waves.count, -1, 16, words.shape[-1])
-        wrong = (copies != copies[:, :1]).any(axis=(1, 3))
-        wrong = wrong & waves.active[:, None]
-        message = "A or B differs between the 16 lanes that hold it and those that must repeat it"
-        waves.faults.add_lanes(INSTRUCTION, message, waves.site(), wrong)
+        return np.asarray((copies != copies[:, :1]).any(axis=(1, 3)))
 
     def _row_of(self, lanes: int) -> Array:
         """[lane, item] rows of C and D."""

@@ -33,7 +33,7 @@ def semantics(instruction: Instruction, bits: Mapping[str, int]) -> Translated:
         "OPSEL_HI": instruction.get("opsel_hi") | instruction.get("opsel_hi2") << 2,
         "SDWA_SRC0_SEL": instruction.get("src0_sel", 6),
         "SIMM32": instruction.literal or 0,
-        "SIMM16": (instruction.literal or 0) & 0xFFFF,
+        "SIMM16": instruction.get("simm16", (instruction.literal or 0) & 0xFFFF),
         "NEG": instruction.get("neg"),
         "OCP": int(instruction.chip.has_ocp_floats),
     }

@@ -33,8 +33,9 @@ _KEEPING = ("V_MAD_", "V_FMA_F16", "V_DIV_FIXUP_F16", "V_MAX3", "V_MIN3", "V_MED
 class VectorInstruction:
     """Compiles one instruction of the vector ALU into a step."""
 
-    def __init__(self, instruction: Instruction) -> None:
+    def __init__(self, instruction: Instruction, lanes: int) -> None:
         self.instruction, self.chip = instruction, instruction.chip
+        self._mask_words = lanes // 32
         self.reads: set[int] = set()
         self.writes: set[int] = set()
         self._is_packed = instruction.format.startswith("VOP3P")
@@ -95,7 +96,7 @@ class VectorInstruction:
             return lambda waves: np.arange(waves.lanes, dtype=np.uint32)[None, :]
         if name == "VCC[]":
             register = self._carry_in()
-            self._note(self.reads, register, 2)
+            self._note(self.reads, register, self._mask_words)
             return lambda waves: waves.lane_mask(register)
         if name == "EXEC[]":
             return lambda waves: waves.lane_mask(EXEC)
@@ -254,7 +255,7 @@ class VectorInstruction:
     def _mask(self, register: int) -> Putter:
         if register == self.chip.null:
             return lambda waves, value: None
-        self._note(self.writes, register, 2)
+        self._note(self.writes, register, self._mask_words)
         return lambda waves, value: waves.write_lane_mask(register, value)
 
     def _result(self, width: int, bits: int) -> Putter:
