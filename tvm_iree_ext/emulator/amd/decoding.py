@@ -16,6 +16,20 @@ from tvm_iree_ext.emulator.amd.wave_state import FIRST_VECTOR
 _LONGEST = 24  # bytes of an instruction
 _MORE_FORMATS = {"rdna3": ("MUBUF",), "rdna4": ("VBUFFER",), "cdna": ()}
 
+_PACKED = 0b110100111  # the encoding of VOP3P
+# Matrix instructions of CDNA 2 which the tables, of CDNA 3 and 4, lack or number otherwise: their
+# opcode, their name, and an opcode of the tables with the same operands.  Source: "CDNA2
+# Instruction Set Architecture", section "VOP3P-MAI".
+_OLDER_PRODUCTS = {
+    0x54: ("V_MFMA_I32_32X32X8_I8", 0x56),
+    0x55: ("V_MFMA_I32_16X16X16_I8", 0x57),
+    0x63: ("V_MFMA_F32_32X32X4_2B_BF16", 0x5D),
+    0x64: ("V_MFMA_F32_16X16X4_4B_BF16", 0x5E),
+    0x65: ("V_MFMA_F32_4X4X4_16B_BF16", 0x5F),
+    0x66: ("V_MFMA_F32_32X32X8_BF16", 0x60),
+    0x67: ("V_MFMA_F32_16X16X16_BF16", 0x61),
+}
+
 
 class Instruction:
     """A decoded instruction of a chip."""
@@ -82,7 +96,7 @@ class Instruction:
         text = tables(self.chip.isa).get(self.op)
         if text is None:
             raise EmulationError(f"{self.name} has no pseudocode")
-        return text
+        return text.replace("D.b", "D0.b")  # so in V_BITOP3 alone
 
 
 @functools.cache
@@ -115,7 +129,18 @@ def decode(text: bytes, place: int, chip: ChipFacts) -> Instruction:
     Raises:
         EmulationError: for bytes that are no instruction that the tables have.
     """
-    return Instruction(_decoded(text[place : place + _LONGEST], chip.isa), chip, place)
+    data = text[place : place + _LONGEST]
+    if chip.name == "gfx90a":
+        first = int.from_bytes(data[:4], "little")
+        if first >> 23 == _PACKED and (first >> 16 & 0x7F) in _OLDER_PRODUCTS:
+            name, number = _OLDER_PRODUCTS[first >> 16 & 0x7F]
+            word = first & ~(0x7F << 16) | number << 16
+            found = Instruction(
+                _decoded(word.to_bytes(4, "little") + data[4:], chip.isa), chip, place
+            )
+            found.name = name
+            return found
+    return Instruction(_decoded(data, chip.isa), chip, place)
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -28,6 +28,7 @@ _MOST_STEPS = 3_000_000  # of a block: a kernel that does not end
 # Bits of the descriptor's properties, with how many scalar registers each takes, in their order.
 _USER_REGISTERS = ((0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 1))
 _ARGUMENTS = 3  # the bit for the address of the arguments
+_SCRATCH = (0, 5)  # those for where scratch is
 
 
 def load_code_object(image: bytes, device: EmulatedDevice) -> Mapping[str, "AmdKernel"] | None:
@@ -130,10 +131,11 @@ def start(waves: Running, block: Extents, arguments: int) -> None:
     for bit, count in _USER_REGISTERS:
         if not descriptor.properties >> bit & 1:
             continue
-        if bit != _ARGUMENTS:
+        if bit == _ARGUMENTS:
+            waves.scalar[register] = arguments & 0xFFFFFFFF
+            waves.scalar[register + 1] = arguments >> 32
+        elif bit not in _SCRATCH:  # which stays noise: a kernel with scratch is refused
             raise EmulationError(f"{kernel.name} asks for what is not emulated: property {bit}")
-        waves.scalar[register] = arguments & 0xFFFFFFFF
-        waves.scalar[register + 1] = arguments >> 32
         register += count
     if descriptor.preload:
         raise EmulationError(f"{kernel.name} has arguments preloaded, which is not emulated")

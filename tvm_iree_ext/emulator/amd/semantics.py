@@ -37,6 +37,8 @@ def semantics(instruction: Instruction, bits: Mapping[str, int]) -> Translated:
         "NEG": instruction.get("neg"),
         "OCP": int(instruction.chip.has_ocp_floats),
     }
+    if "BITOP3" in instruction.name:  # whose table of truth stands in the modifiers' fields
+        known |= {f"INST.{name}": instruction.get(name.lower()) for name in ("OMOD", "ABS", "NEG")}
     key = tuple(sorted(known.items())), tuple(sorted(bits.items()))
     try:
         return _translated(instruction.chip.isa, instruction.name, instruction.pseudocode, *key)

@@ -192,6 +192,8 @@ class VectorInstruction:
         one = self.instruction
         if self._is_packed:
             return self._packed(get, index, form)
+        if "BITOP3" in one.name:
+            return get
         absolute = one.get("abs") >> index & 1 | one.get(f"src{index}_abs")
         negative = one.get("neg") >> index & 1 | one.get(f"src{index}_neg")
         if not absolute and not negative:
@@ -329,6 +331,8 @@ class VectorInstruction:
         """Scaling and clamping of a result."""
         one = self.instruction
         scale, clamp = _OUTPUT_SCALES.get(one.get("omod")), one.get("clmp")
+        if "BITOP3" in one.name:
+            return lambda value: value
         if not scale and not clamp:
             return lambda value: value
         form = one.form("vdst")

@@ -141,7 +141,7 @@ class PseudocodeExpressions:
     def _member(self, inner: Node, word: str) -> TypedText:
         name = f"{self.base_name(inner)}.{word}"
         if name in self._known:
-            return number(self._known[name], "u", 1)
+            return number(self._known[name], "u", 8)
         raise PseudocodeError(f"{name} is not known")
 
     def _bit(self, inner: Node, index: Node) -> TypedText:
@@ -202,6 +202,11 @@ class PseudocodeExpressions:
         bits = sum(value.bits for value in values)
         if bits > 64:
             raise PseudocodeError(f"{bits} bits in one value")
+        if all(value.known is not None for value in values):
+            whole = 0
+            for value in values:
+                whole = whole << value.bits | value.known
+            return number(whole, "u", bits)
         store, low, texts = ("u64" if bits > 32 else "u32"), 0, []
         for value in reversed(values):
             if value.known != 0:

@@ -95,6 +95,8 @@ class _Translation(PseudocodeExpressions):
 
     def finish(self) -> Translated:
         outputs = tuple(self._written)
+        if not outputs:
+            raise PseudocodeError("no result is written")
         results = [self._result(name) for name in outputs]
         parameters = ", ".join(name.replace("[]", "_lanes") for name in self.inputs)
         values = "".join(f"{text}, " for text, _ in results)
