@@ -101,11 +101,18 @@ class GlobalMemory:
         count: int,
         mask: np.ndarray | None,
         site: Site,
+        *,
+        inside: int = 0,
     ) -> np.ndarray:
-        """``count`` elements from each address on; noise for lanes that take no part."""
+        """``count`` elements from each address on; noise for lanes that take no part.
+
+        With ``inside`` so many of its bytes must be of the allocation; up to 16 in all may be read
+        behind it, which are noise.
+        """
         kind = np.dtype(element)
         found = self._noise(kind, (count, *addresses.shape))
-        for lanes, contents, offsets in self._groups(addresses, kind.itemsize * count, mask, site):
+        size = inside or kind.itemsize * count
+        for lanes, contents, offsets in self._groups(addresses, size, mask, site):
             values = _gather(contents, offsets, kind, count)
             if lanes is None:
                 return values.reshape(found.shape)

@@ -39,6 +39,14 @@ def test_bytes_that_are_not_read_are_zeros(run_ptx):
     np.testing.assert_array_equal(got, want.reshape(-1))
 
 
+def test_a_copy_reads_no_byte_behind_its_array(run_ptx):
+    body = COPY.format(size="", wait=WAIT)
+    _, findings = run_ptx(
+        body, GIVEN[:-1], np.zeros(256, "u4"), lanes=64, shared=SHARED, check=False
+    )
+    assert findings[0].kind == "out of bounds"
+
+
 def test_a_wait_leaves_the_newest_groups(run_ptx):
     copies = "".join(
         f"add.u64 %rd10, %rd6, {n * 1024}; cp.async.ca.shared.global [%rd10], [%rd7], 16;"

@@ -20,6 +20,16 @@ def test_vectors_are_neighbours(run_ptx):
     np.testing.assert_array_equal(got, given.reshape(-1, 4)[:, ::-1].reshape(-1))
 
 
+def test_a_vectors_last_elements_may_be_no_arrays(run_ptx):
+    """NVRTC makes a vector of three loads and takes no notice of the fourth element."""
+    body = """ld.global.nc.v4.u32 {%r1, %r2, %r3, %r4}, [%rd0+16];
+    st.global.v2.u32 [%rd1], {%r3, %r4};"""
+    _, got = run_ptx(body, np.arange(7, dtype="u4"), np.zeros(2, "u4"))
+    assert got[0] == 6
+    _, findings = run_ptx(body, np.arange(4, dtype="u4"), np.zeros(2, "u4"), check=False)
+    assert [finding.kind for finding in findings] == ["out of bounds"]
+
+
 def test_bytes_are_extended_by_their_type(run_ptx):
     given = np.array([255, 1, 128, 127], "u1")
     body = """ld.global.s8 %r1, [%rd0]; ld.global.u8 %rs1, [%rd0+2]; cvt.u32.u16 %r2, %rs1;

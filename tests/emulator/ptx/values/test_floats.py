@@ -180,6 +180,18 @@ def test_an_approximation_is_within_its_error(each_lane, name, function, error):
     assert np.all(np.abs(got[usual] - want[usual]) <= error * np.abs(want[usual]))
 
 
+def test_a_root_of_float64_has_all_digits_but_with_ftz(each_lane):
+    a = np.abs(floats(3, "f8"))
+    want = 1 / np.sqrt(a)
+    whole, upper = (
+        each_lane(f"rsqrt.approx{form}.f64 %d, %a;", a.view("u8"), gives="u8").view("f8")
+        for form in ("", ".ftz")
+    )
+    assert np.all(np.abs(whole - want) <= 2.0**-52 * want)
+    assert not (upper.view("u8") & np.uint64(0xFFFFFFFF)).any()
+    assert np.all(np.abs(upper - want) <= 2.0**-19 * want)
+
+
 def test_ftz_takes_subnormal_numbers_for_zeros(each_lane):
     a = np.full(32, 1e-39, "f4").view("u4")
     kept = each_lane("add.f32 %d, %a, %a;", a, gives="u4").view("f4")

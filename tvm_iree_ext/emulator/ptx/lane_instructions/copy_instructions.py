@@ -113,7 +113,10 @@ class _Copy:
         lanes = self._lanes.part(mask)
         spaces = lanes.spaces
         if self._read is None:
-            values = spaces.load("global", self._sources, self._element, self._count, lanes)
+            spaces.check_alignment(self._sources, self._size, lanes)
+            values = spaces.everywhere.load(
+                self._sources, self._element, self._count, mask, lanes.site
+            )
         else:
             values = self._partly(lanes)
         lanes.mask = mask

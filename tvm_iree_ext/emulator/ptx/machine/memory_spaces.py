@@ -41,14 +41,18 @@ class MemorySpaces:
     ) -> np.ndarray:
         """``count`` elements from each lane's address on, [count, warps, 32]."""
         kind = np.dtype(kind)
-        self._check_alignment(addresses, kind.itemsize * count, lanes)
+        self.check_alignment(addresses, kind.itemsize * count, lanes)
         if space == "":
             return self._generic(
                 addresses, lanes, (count, *lanes.shape), kind,
                 lambda space, at, part: self.load(space, at, kind, count, part),
             )  # fmt: skip
         if space == "global":
-            return self.everywhere.load(addresses, kind, count, lanes.mask, lanes.site)
+            # Of loads that are neighbours ``NVRTC`` makes a vector, with a last element that is no
+            # array's: it is in the same 16 bytes, and nobody looks at it.
+            return self.everywhere.load(
+                addresses, kind, count, lanes.mask, lanes.site, inside=kind.itemsize
+            )
         if space == "param":
             return self._load_parameters(addresses, kind, count)
         memory, owners, offsets = self._private(space, addresses, lanes)
@@ -62,7 +66,7 @@ class MemorySpaces:
 
     def store(self, space: str, addresses: np.ndarray, values: np.ndarray, lanes: Lanes) -> None:
         """The inverse of :meth:`load`."""
-        self._check_alignment(addresses, values.dtype.itemsize * len(values), lanes)
+        self.check_alignment(addresses, values.dtype.itemsize * len(values), lanes)
         if space == "":
             self._generic(
                 addresses, lanes, None, None,
@@ -80,7 +84,7 @@ class MemorySpaces:
         self, space: str, addresses: np.ndarray, change: Change, operands: np.ndarray, lanes: Lanes
     ) -> np.ndarray:
         """Atomically replace an element at each lane's address; what was there before."""
-        self._check_alignment(addresses, operands.dtype.itemsize, lanes)
+        self.check_alignment(addresses, operands.dtype.itemsize, lanes)
         if space == "":
             return self._generic(
                 addresses, lanes, lanes.shape, operands.dtype,
@@ -91,7 +95,7 @@ class MemorySpaces:
         memory, owners, offsets = self._private(space, addresses, lanes)
         return memory.update(owners, offsets, change, operands, lanes)
 
-    def _check_alignment(self, addresses: np.ndarray, size: int, lanes: Lanes) -> None:
+    def check_alignment(self, addresses: np.ndarray, size: int, lanes: Lanes) -> None:
         """An access is aligned to its size (PTX ISA, *Addresses as Operands*)."""
         wrong = (addresses & np.uint64(size - 1)) != 0
         if wrong.any():

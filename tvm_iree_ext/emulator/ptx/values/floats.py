@@ -268,12 +268,16 @@ _LEAST_NORMAL_64 = 2.0**-1022
 
 
 def _of_float64(one: PtxInstruction) -> Callable[[Value], Value]:
-    """``.rn`` of float64; ``.approx.ftz`` gives the upper word of the result alone.
+    """``.rn`` of float64, and *rsqrt.approx.f64*; with ``.approx.ftz`` the upper word alone.
 
     *rcp.approx.ftz.f64*, *rsqrt.approx.ftz.f64*: the lower word is taken for zeros, and is zeros.
     """
-    root: Callable[[Value], Value] = lambda a: np.copysign(1, a) / np.sqrt(a)  # noqa: E731
-    if not one.has("approx"):
+
+    def root(a: Value) -> Value:  # within 2^-52.7: longdouble has more bits, or is rounded twice
+        wide = a.astype(np.longdouble)
+        return (np.copysign(1, wide) / np.sqrt(wide)).astype(np.float64)
+
+    if not one.has("ftz"):
         exact_ones: dict[str, Callable[[Value], Value]] = {
             "sqrt": np.sqrt, "rcp": lambda a: 1 / a, "rsqrt": root,
         }  # fmt: skip
