@@ -23,6 +23,7 @@ from tvm_iree_ext.emulator.ptx.values.operations import (
 
 _LANE = np.arange(WARP)
 _BIT = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
+_EVERYONE = 0xFFFFFFFF
 _NOISE = 0xA5A5A5A5  # what a lane gets of one that takes no part
 
 
@@ -32,10 +33,12 @@ def bits_of_lanes(lanes: np.ndarray) -> np.ndarray:
 
 
 def _members(lanes: Execution, mask: Value) -> np.ndarray:
-    """Which lanes each lane's member mask names, [warps, 32] of words; all must be there.
+    """Which lanes each lane's member mask names, [warps, 32 or 1] of words; all must be there.
 
     A lane must name itself, and those that are named must execute the instruction, too.
     """
+    if lanes.mask is None and np.ndim(mask) == 0 and mask == _EVERYONE:
+        return np.broadcast_to(mask, (lanes.count, 1))
     words = lanes.full(mask)
     here = bits_of_lanes(lanes.active)
     alive = bits_of_lanes(lanes.alive())
@@ -57,8 +60,8 @@ def _shfl(one: PtxInstruction) -> PtxOperation:
 
     def function(lanes: Execution, value: Value, lane: Value, clamp: Value, mask: Value) -> Any:
         members_ = _members(lanes, mask)
-        lane = lanes.full(lane).astype(np.int64) & 31
-        clamp = lanes.full(clamp).astype(np.int64)
+        lane = np.asarray(lane).astype(np.int64) & 31
+        clamp = np.asarray(clamp).astype(np.int64)
         segment = clamp >> 8 & 31
         most = (_LANE & segment) | (clamp & 31 & ~segment)
         least = _LANE & segment
@@ -75,9 +78,13 @@ def _shfl(one: PtxInstruction) -> PtxOperation:
             source = least | (lane & ~segment)
             inside = source <= most
         source = np.where(inside, source, _LANE) & 31
-        found = np.take_along_axis(lanes.full(value), source, axis=1)
-        there = (members_ >> source.astype(np.uint32)) & np.uint32(1)
-        if not there.all():
+        whole = lanes.full(value)
+        if source.ndim == 1:
+            found = whole[:, source]
+        else:
+            found = np.take_along_axis(whole, lanes.full(source), axis=1)
+        if (members_ != _EVERYONE).any():
+            there = (members_ >> source.astype(np.uint32)) & np.uint32(1)
             found = np.where(there, found, np.uint32(_NOISE))
         return (found, inside) if both else found
 

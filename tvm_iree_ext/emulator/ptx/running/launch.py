@@ -27,7 +27,8 @@ from tvm_iree_ext.emulator.ptx.running.strand import Strand
 from tvm_iree_ext.emulator.ptx.running.workgroups import run_strands
 
 _ROWS = 512  # warps at a time: arrays of 64 KiB, which caches hold
-_ROWS_ALONE = 24  # warps of workgroups that are enough for arrays of their own
+_ROWS_ALONE = 24  # warps that are enough for arrays of their own
+_MOST_STRANDS = 4
 _MOST_BYTES = 256 << 20  # of shared and of local memory at a time
 # Of a workgroup, with what the system takes, by the chip's number.  Source: CUDA C++ Programming
 # Guide, *Technical Specifications per Compute Capability*, and 1 KiB for the system.
@@ -193,6 +194,7 @@ class _Batch:
         self._kernel, self._launch, self._program = kernel, launch, program
         self._layout, self._parameters, self._offsets = layout, parameters, offsets
         self._rng = rng
+        self._noise: list[Value] | None = None
 
     def run(self, places: list[tuple[int, int, int]]) -> None:
         """Execute them."""
@@ -215,31 +217,37 @@ class _Batch:
     def _warps(self, count: int, groups: int) -> list[np.ndarray]:
         """Warps by strand, in the order in which these run.
 
-        Where there are many workgroups each warp is a strand: arrays are long enough.  Else there
-        are two strands, by a bit of the warps' numbers: the highest, the lowest, and so on by the
-        order.  Warps that multiply together (``wgmma``) are four in a row.
+        There are two, or four where there are many workgroups: arrays are long enough then.  Warps
+        of a strand are neighbours, or the others, by the order.  Warps that multiply together
+        (``wgmma``) are four in a row.
         """
         unit = 4 if self._program.has_warpgroups and count > 1 else 1
         units = -(-count // unit)
         number = np.arange(count) // unit
         order = self._launch.device.order
-        if groups * unit >= _ROWS_ALONE:
-            found = [np.flatnonzero(number == one) for one in range(units)]
+        parts = min(units, _MOST_STRANDS if groups * unit >= _ROWS_ALONE else 2)
+        if order % 2:
+            part = number % parts
+        elif order % 4:
+            part = number // 2 % parts
         else:
-            bits = max(1, (units - 1).bit_length())
-            bit = [bits - 1, *range(bits - 1)][order % bits]
-            found = [np.flatnonzero(number >> bit & 1 == side) for side in (0, 1)]
-        found = [warps for warps in found if len(warps)]
+            part = number * parts // units
+        found = [np.flatnonzero(part == one) for one in range(parts)]
+        found = [numbers for numbers in found if len(numbers)]
         return found[::-1] if order % 2 else found
 
     def _values(self, strand: Strand, places: list[tuple[int, int, int]]) -> list[Value]:
         """The register file as a kernel begins: constants, what the launch tells, and noise."""
         program = self._program
-        noise = self._rng.integers(0, 1 << 64, len(program.storage), np.uint64)
-        values: list[Value] = [
-            noise[slot : slot + 1].view(kind)[0] if kind.kind != "b" else np.bool_(noise[slot] & 1)
-            for slot, kind in enumerate(program.storage)
-        ]
+        if self._noise is None:
+            noise = self._rng.integers(0, 1 << 64, len(program.storage), np.uint64)
+            self._noise = [
+                np.bool_(noise[slot] & 1)
+                if kind.kind == "b"
+                else noise[slot : slot + 1].view(kind)[0]
+                for slot, kind in enumerate(program.storage)
+            ]
+        values = self._noise.copy()
         for slot, value in program.initial.items():
             values[slot] = value
         for preload in program.preloads:
