@@ -81,7 +81,8 @@ ALLOWED = {
     " matplotlib",
     # Runs where there is a driver and NumPy; PyTorch's kernels are peers.
     "on_gpu": ".runtime numpy torch",
-    "gpu_day": f"{PROGRAMS} {CHECK} .program_checks .on_gpu numpy ml_dtypes",
+    "gpu_day": f"{PROGRAMS} {CHECK} .program_checks .on_gpu .bench .frontends numpy ml_dtypes"
+    " torch",
     "inspection": f"{BUILD} .schedules.base .schedules.gpu {CHECK} .bench tvm numpy",
     "tuning": f"{PROGRAMS} .schedules.base {CHECK} .inspection {TVM} xgboost matplotlib rich",
 }

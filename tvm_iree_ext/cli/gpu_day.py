@@ -47,6 +47,10 @@ def add_gpu_day(commands: argparse._SubParsersAction) -> None:
         help="kernels to be timed: those whose names contain this; repeatable (default: all)",
     )  # fmt: skip
     parser.add_argument(
+        "--models", action="append", metavar="TEXT",
+        help="and time whole programs of 'bench programs' whose names contain this; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
         "--jobs", type=count_from(1), default=2, metavar="N", help="processes that build"
     )
     parser.add_argument("--minutes", type=float, default=9.0, help="of the run (default: 9)")
@@ -82,6 +86,12 @@ def run_gpu_day(args: argparse.Namespace) -> int:
             for target in targets
             if not target.endswith(":ptx")
             for name in ext.gpu_day.speed_names(args.time)
+        ],
+        models=[
+            (target, name)
+            for target in targets
+            if args.models and not target.endswith(":ptx")
+            for name in ext.gpu_day.model_names(args.models)
         ],
     )
     problems = _pack(path, order, args.jobs)

@@ -14,16 +14,22 @@ import numpy as np
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.gpu_day.packed_checks import Packed, PackTask, packed, tasks
+from tvm_iree_ext.gpu_day.packed_models import ModelTask, packed_model
 from tvm_iree_ext.gpu_day.packed_programs import RecordedProgramTask, packed_program
 from tvm_iree_ext.gpu_day.packed_speed import SpeedTask, packed_speed, speed_tasks
 from tvm_iree_ext.gpu_day.speed_cases import CASES
-from tvm_iree_ext.on_gpu.archive_file import CHECKS, SPEED
+from tvm_iree_ext.on_gpu.archive_file import CHECKS, PROGRAMS, SPEED
 from tvm_iree_ext.processes import workers
 from tvm_iree_ext.verify.kernel_checks import CheckCase
 
 _LIMIT_S = 600.0  # for one case
-_CARRIED = ("base/comparison.py", "base/tolerance.py", "runtime/launch", "on_gpu")
+_CARRIED = (
+    "base/comparison.py", "base/tolerance.py", "runtime/launch", "runtime/launch_graph.py",
+    "on_gpu", "bench/programs/models",
+)  # fmt: skip
 _PACKAGE = "tvm_iree_ext"
+Task = PackTask | RecordedProgramTask | SpeedTask | ModelTask
+
 _MAIN = """import sys
 from tvm_iree_ext.on_gpu.day import main
 
@@ -39,17 +45,20 @@ class PackOrder:
         checks: targets, each with its cases, and whether PTX stands for the binary.
         programs: targets and files with recorded arrays beside them.
         speed: targets and names of kernels to be timed, see :mod:`.speed_cases`.
+        models: targets and names of whole programs to be timed, see :mod:`.packed_models`.
     """
 
     checks: Sequence[tuple[str, Sequence[CheckCase], bool]] = ()
     programs: Sequence[tuple[str, Path]] = ()
     speed: Sequence[tuple[str, str]] = ()
+    models: Sequence[tuple[str, str]] = ()
 
     @property
     def count(self) -> int:
         """How many cases that is."""
         configs = sum(1 + len(CASES[name].configs) for _, name in self.speed)
-        return sum(len(cases) for _, cases, _ in self.checks) + len(self.programs) + configs
+        checks = sum(len(cases) for _, cases, _ in self.checks)
+        return checks + len(self.programs) + configs + len(self.models)
 
 
 def speed_names(words: Sequence[str] | None = None) -> list[str]:
@@ -63,7 +72,7 @@ def pack(path: Path | str, order: PackOrder, *, jobs: int = 1) -> Iterator[Packe
     The file is replaced when the new one is whole, after the last of them.
     """
     with scratch() as place:
-        work: list[PackTask | RecordedProgramTask | SpeedTask] = [
+        work: list[Task] = [
             task
             for target, cases, ptx in order.checks
             for task in tasks(cases, target, place / CHECKS, ptx=ptx)
@@ -73,22 +82,28 @@ def pack(path: Path | str, order: PackOrder, *, jobs: int = 1) -> Iterator[Packe
             for number, (target, file) in enumerate(order.programs)
         )
         work += speed_tasks(order.speed, place / SPEED)
-        for folder in (CHECKS, SPEED):
+        work += (
+            ModelTask(name, target, str(place / PROGRAMS / f"{number:04}"))
+            for number, (target, name) in enumerate(order.models)
+        )
+        for folder in (CHECKS, SPEED, PROGRAMS):
             (place / folder).mkdir()
         yield from workers.each(_done, _died, work, jobs, _LIMIT_S)
         write_archive(Path(path), place)
 
 
-def _done(task: PackTask | RecordedProgramTask | SpeedTask) -> Packed:
+def _done(task: Task) -> Packed:
     match task:
         case PackTask():
             return packed(task)
         case RecordedProgramTask():
             return packed_program(task)
+        case ModelTask():
+            return packed_model(task)
     return packed_speed(task)
 
 
-def _died(task: PackTask | RecordedProgramTask | SpeedTask, error: workers.WorkerDied) -> Packed:
+def _died(task: Task, error: workers.WorkerDied) -> Packed:
     return Packed(task.name, 0, str(error))
 
 
@@ -101,7 +116,7 @@ def write_archive(path: Path, place: Path) -> None:
                 for name, content in _modules():
                     archive.writestr(f"{_PACKAGE}/{name}", content)
                 archive.writestr("formats.npz", _formats())
-                folders = [place / CHECKS, place / SPEED]
+                folders = [place / CHECKS, place / SPEED, place / PROGRAMS]
                 for one in sorted(path for folder in folders for path in folder.rglob("*")):
                     if one.is_file():
                         name = one.relative_to(place).as_posix()

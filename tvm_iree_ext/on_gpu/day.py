@@ -2,8 +2,8 @@
 
     python gpu-day.zip --minutes 9 --out results
 
-``results/`` has ``checks.jsonl`` and ``speed.jsonl``, a line for each result at once, and
-``report.md``.  What stands there is not done again: the same command goes on.
+``results/`` has ``checks.jsonl``, ``speed.jsonl`` and ``programs.jsonl``, a line for each result at
+once, and ``report.md``.  What stands there is not done again: the same command goes on.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tvm_iree_ext.on_gpu.archive_file import CHECKS, SPEED, ArchiveFile
+from tvm_iree_ext.on_gpu.archive_file import CHECKS, PROGRAMS, SPEED, ArchiveFile
 from tvm_iree_ext.on_gpu.archive_workers import (
     WORKER,
     ArchiveWorker,
@@ -27,6 +27,7 @@ from tvm_iree_ext.on_gpu.archive_workers import (
 from tvm_iree_ext.on_gpu.chip_facts import chip_facts
 from tvm_iree_ext.on_gpu.day_report import report
 from tvm_iree_ext.on_gpu.kernel_check import checked
+from tvm_iree_ext.on_gpu.program_run import timed_program
 from tvm_iree_ext.on_gpu.speed_run import timed
 
 _CHECK_S = 30.0  # for one check
@@ -60,28 +61,31 @@ def main(arguments: Sequence[str]) -> int:
     """The command; 1 where something is wrong."""
     archive = ArchiveFile(sys.argv[0])
     if arguments[:1] == [WORKER]:
-        work(archive, {CHECKS: checked, SPEED: timed}[arguments[1]])
+        work(archive, {CHECKS: checked, SPEED: timed, PROGRAMS: timed_program}[arguments[1]])
         return 0
     args = _parser().parse_args(arguments)
     end = time.monotonic() + args.minutes * 60
     args.out.mkdir(parents=True, exist_ok=True)
     facts = chip_facts(args.kind)
     print(json.dumps(facts, indent=1), flush=True)
-    checks, speed = ResultFile(args.out / "checks.jsonl"), ResultFile(args.out / "speed.jsonl")
+    checks, speed, programs = (
+        ResultFile(args.out / f"{stage}.jsonl") for stage in (CHECKS, SPEED, PROGRAMS)
+    )
     try:
         if "checks" in args.stages:
             _check(archive, checks, args, end)
-        if "speed" in args.stages:
-            _time(archive, speed, args, end)
+        for stage, results in ((SPEED, speed), (PROGRAMS, programs)):
+            if stage in args.stages:
+                _time(archive, stage, results, args, end)
         if "checks" in args.stages:
             _sanitize(archive, checks, end)
     finally:
-        text = report(facts, checks.rows, speed.rows)
+        text = report(facts, checks.rows, speed.rows, programs.rows)
         temporary = args.out / "report.md.new"
         temporary.write_text(text)
         os.replace(temporary, args.out / "report.md")
         print(text, flush=True)
-    is_wrong = any(row["status"] != "passed" for row in (*checks.rows, *speed.rows))
+    is_wrong = any(row["status"] != "passed" for row in (*checks.rows, *speed.rows, *programs.rows))
     return 1 if is_wrong else 0
 
 
@@ -92,8 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", choices=("cuda", "rocm"), default="cuda")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1))
     parser.add_argument(
-        "--stages", type=lambda text: text.split(","), default=["checks", "speed"],
-        help="checks, speed, or both, with a comma between; default: both",
+        "--stages", type=lambda text: text.split(","), default=[CHECKS, SPEED, PROGRAMS],
+        help="checks, speed, programs, or several, with a comma between; default: all",
     )  # fmt: skip
     parser.add_argument("--only", default="", help="cases whose names contain this")
     return parser
@@ -118,25 +122,27 @@ def _check(archive: ArchiveFile, checks: ResultFile, args: argparse.Namespace, e
 
 def _broke(case: Mapping[str, Any], folder: str, problem: str) -> dict[str, Any]:
     """The row of a case whose process ended."""
-    known = {key: case[key] for key in ("id", "op", "target")}
+    known = {key: case.get(key, "program") for key in ("id", "op", "target")}
     return {**known, "case": folder, "status": "broke", "message": problem}
 
 
-def _time(archive: ArchiveFile, speed: ResultFile, args: argparse.Namespace, end: float) -> None:
-    done = {row["case"] for row in speed.rows}
-    worker = ArchiveWorker(archive, SPEED, _SPEED_S)
-    for folder, case in archive.cases(SPEED).items():
+def _time(
+    archive: ArchiveFile, stage: str, results: ResultFile, args: argparse.Namespace, end: float
+) -> None:
+    done = {row["case"] for row in results.rows}
+    worker = ArchiveWorker(archive, stage, _SPEED_S)
+    for folder, case in archive.cases(stage).items():
         left = end - time.monotonic()
         if left < _LEAST_S or folder in done or args.only not in case["id"]:
             continue
         rows, problem = worker.rows(folder, min(_SPEED_S, left))
         for row in rows:
-            speed.add({**row, "case": folder})
+            results.add({**row, "case": folder})
             print(f"{row['id']:40} {row['config'] or row['who']:24} {row['us']:10.1f} us",
                   row["message"], flush=True)  # fmt: skip
         if problem:
             who = "peers" if rows else ""
-            speed.add(_broke(case, folder, problem) | {"config": case["config"], "who": who})
+            results.add(_broke(case, folder, problem) | {"config": case["config"], "who": who})
             print(f"broke {case['id']} {case['config']} {who}: {problem}", flush=True)
     worker.end()
 

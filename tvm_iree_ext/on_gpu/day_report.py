@@ -9,10 +9,12 @@ def report(
     facts: Mapping[str, Any],
     checks: Sequence[Mapping[str, Any]],
     speed: Sequence[Mapping[str, Any]],
+    programs: Sequence[Mapping[str, Any]],
 ) -> str:
     """Chip, checks by op, failures, and times beside peers."""
     title = f"# {facts.get('name', facts['kind'])}"
-    return "\n".join([title, "", *_facts(facts), *_checks(checks), *_times(speed)]) + "\n"
+    parts = (_facts(facts), _checks(checks), _times(speed), _programs(programs))
+    return "\n".join([title, "", *(line for part in parts for line in part)]) + "\n"
 
 
 def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -67,4 +69,29 @@ def _times(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             f"| {row['id']} | {who} | {row['us']:.1f} | {rate:.1f} | {width:.0f} | {ratio} |"
             f" {error} |"
         )
+    yield ""
+
+
+def _programs(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "## Programs"
+    yield ""
+    yield "Time of the GPU, launches as one graph; and of a call as it comes, in us."
+    yield ""
+    yield "| program | ours | PyTorch | its / ours | our call | its call | its / ours | kernels |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    peers = {row["id"]: row for row in rows if row["who"]}
+    for row in rows:
+        if row["who"]:
+            continue
+        if "us" not in row or row["message"]:
+            yield f"| {row['id']} | {row['message'][-300:]!r} | | | | | | |"
+            continue
+        cells = [f"{row['us']:.1f}", "", "", f"{row['call_us']:.1f}", "", "", str(row["launches"])]
+        if "us" in (peer := peers.get(row["id"], {})):
+            for place, key in ((1, "us"), (4, "call_us")):
+                cells[place] = f"{peer[key]:.1f}"
+                cells[place + 1] = f"{peer[key] / row[key]:.2f}"
+        yield f"| {row['id']} | {' | '.join(cells)} |"
     yield ""

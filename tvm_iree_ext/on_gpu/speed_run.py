@@ -4,7 +4,7 @@ import contextlib
 import functools
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tvm_iree_ext.on_gpu import torch_peers
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
 from tvm_iree_ext.on_gpu.filled_arrays import filled
 from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing
+from tvm_iree_ext.on_gpu.torch_graphs import replay, torch_on_gpu
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
 
 # ‖got - exact‖ / ‖exact‖ beyond which a result is wrong, by the type of what was multiplied.
@@ -29,7 +30,7 @@ def timed(archive: ArchiveFile, folder: str) -> Iterator[dict[str, Any]]:
     with kernels.gpu.current():
         timer = GpuTimer(kernels.gpu)
         results, timing = _ours(kernels, timer, case, operands)
-        torch = _torch()
+        torch = torch_on_gpu()
         first = case["results"][0]
         if torch and kernels.gpu.cuda:
             truth = _truth(torch, case, operands)
@@ -111,28 +112,8 @@ def _peers(
         with contextlib.suppress(RuntimeError), torch.cuda.stream(stream), torch.no_grad():
             got = peer(*tensors)
             error = _error(torch, got, truth)
-            run = _replay(torch, stream, functools.partial(peer, *tensors))
+            run = replay(torch, stream, functools.partial(peer, *tensors))
             yield _row(case, who, timer.time(run), error)
-
-
-def _replay(torch: Any, stream: Any, function: Callable[[], Any]) -> Callable[[int], None]:
-    """What a function launches as a graph; the function itself where it waits for the GPU."""
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph, stream=stream):
-            function()
-    except RuntimeError:
-        torch.cuda.synchronize()
-        return lambda _stream: function()
-    return lambda _stream: graph.replay()
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() else None
 
 
 def _tensor(torch: Any, words: np.ndarray, dtype: str) -> Any:

@@ -78,7 +78,7 @@ def tried(trial: ProgramTrial) -> list[ProgramRow]:
             import torch
 
             stack.enter_context(torch.no_grad())
-        want = _reference(case, subject)
+        want = reference(case, subject)
         found = _Found()
         names = [name for name in trial.peers if case.framework in PEERS[name].frameworks]
         with contextlib.suppress(_GivenUp), _giving_up(trial, found, OURS.name):
@@ -108,7 +108,7 @@ def _giving_up(trial: ProgramTrial, found: _Found, name: str) -> Iterator[None]:
         raise _GivenUp from error
 
 
-def _reference(case: ProgramCase, subject: ProgramSubject) -> list[np.ndarray]:
+def reference(case: ProgramCase, subject: ProgramSubject) -> list[np.ndarray]:
     """What the program means, by its framework."""
     model = subject.model
     if case.framework == "torch":
