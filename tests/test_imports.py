@@ -66,7 +66,7 @@ ALLOWED = {
     "simulator.runs": f"{BUILD} .schedules.base .mlir .programs .simulator {TVM}",
     # Code comes as an artifact has it: the emulator knows neither schedules nor TVM.
     "emulator": ".runtime numpy ml_dtypes tinygrad",
-    "emulator.runs": f"{BUILD} .schedules.base .programs .emulator numpy",
+    "emulator.runs": f"{BUILD} .schedules.base .programs .simulator.runs .emulator numpy",
     "access_checks": f".ops .targets .codegen .runtime .building .simulator {TVM}",
     "verify": f"{BUILD} .schedules.base {CHECK} {TVM} ml_dtypes",
     # Starting checks needs no TVM: only the processes that do them.

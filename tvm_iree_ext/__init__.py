@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext import (
         bench,
         doctor,
+        emulator,
         frontends,
         gpu_day,
         inspection,
@@ -58,6 +59,7 @@ __all__ = [
     "build",
     "build_program",
     "doctor",
+    "emulator",
     "errors",
     "explain_program",
     "from_jax",

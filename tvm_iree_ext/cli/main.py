@@ -18,6 +18,7 @@ from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
+from tvm_iree_ext.cli.emulate import add_emulate
 from tvm_iree_ext.cli.fleet import add_fleet
 from tvm_iree_ext.cli.fuzz import add_fuzz
 from tvm_iree_ext.cli.gpu_day import add_gpu_day
@@ -128,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
         add_gpu_day,
         add_gpu_sweep,
         add_simulate,
+        add_emulate,
         add_vector_stages,
     ):
         add(commands)

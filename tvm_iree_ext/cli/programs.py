@@ -150,6 +150,9 @@ def add_check_programs(commands: argparse._SubParsersAction) -> None:
         "--simulate", action="store_true", help="run kernels for a GPU on the simulator"
     )
     parser.add_argument(
+        "--emulate", action="store_true", help="execute the machine code of kernels for a GPU"
+    )
+    parser.add_argument(
         "--passes",
         action="store_true",
         help="check every access of kernels, after the schedule and after each pass that moves,"
@@ -173,6 +176,7 @@ def run_check_programs(args: argparse.Namespace) -> int:
             simulate=args.simulate,
             passes=args.passes,
             guard=args.guard,
+            emulate=args.emulate,
             jobs=args.jobs,
             limit_s=args.limit,
         )

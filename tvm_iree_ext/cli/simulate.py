@@ -14,7 +14,8 @@ def _workgroup(text: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _size(text: str) -> tuple[str, int]:
+def size(text: str) -> tuple[str, int]:
+    """The argparse type of ``NAME=NUMBER``."""
     name, _, number = text.partition("=")
     if not name or not number.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER, as in n=100")
@@ -38,7 +39,7 @@ def add_simulate(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "sizes",
         nargs="*",
-        type=_size,
+        type=size,
         metavar="NAME=N",
         help="numbers that the function takes, and extents that it leaves open",
     )

@@ -21,6 +21,7 @@ after the launch.  Launches are executed one after another, whatever their strea
 
 import contextlib
 import ctypes
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -72,6 +73,8 @@ class EmulatedDevice:
     seed: int = 0
     order: int = 0
     memory: GlobalMemory = field(init=False)
+    executed: Counter[str] = field(default_factory=Counter)
+    """How many waves have executed each instruction, by its name."""
 
     def __post_init__(self) -> None:
         self.memory = GlobalMemory(self.seed)

@@ -12,6 +12,7 @@ from tvm_iree_ext.access_checks.guarded_programs import guarded_results
 from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.base.tolerance import EXACT, Tolerance
+from tvm_iree_ext.emulator.runs.emulated_programs import emulated_program
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.importing.imported import Check
@@ -23,13 +24,20 @@ from tvm_iree_ext.targets.names import TargetLike
 
 
 def of_file(
-    path: Path, target: TargetLike, folder: Path, *, simulate: bool, passes: bool, guard: bool
+    path: Path,
+    target: TargetLike,
+    folder: Path,
+    *,
+    simulate: bool,
+    passes: bool,
+    guard: bool,
+    emulate: bool,
 ) -> Sequence[str]:
     """Build a file in a folder and run it on the arrays beside it; what is wrong, for messages.
 
     Simulated, nothing is built, and what the simulator finds is wrong, too.  With ``passes`` so is
     what is found by checks in the kernels, stage by stage; with ``guard`` arrays of kernels lie
-    beside pages that cannot be touched.
+    beside pages that cannot be touched; with ``emulate`` the machine code of a GPU's is executed.
     """
     arrays = recorded_arrays.read_arrays(path.with_suffix(".npz"))
     settings = path.with_suffix(".json")
@@ -77,6 +85,8 @@ def of_file(
         )
         return next(filter(None, every), [])
     main = build_program(imported, target, folder=folder).main
+    if emulate:
+        main = emulated_program(folder).main
     results = _several(main(*recorded_arrays.arguments(main.name, main.signature, arrays)))
     return recorded_arrays.differences(main.signature, results, arrays, expectation)
 

@@ -50,6 +50,7 @@ def check_programs(
     simulate: bool = False,
     passes: bool = False,
     guard: bool = False,
+    emulate: bool = False,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
 ) -> Iterator[ProgramOutcome]:
@@ -60,7 +61,7 @@ def check_programs(
     kernels for a GPU run on the simulator, whose findings are failures.  With ``passes`` those of a
     CPU are checked stage by stage, as :func:`.check` does, and with both those
     of a GPU.  With ``guard`` a CPU's kernels are called with arrays beside pages that cannot be
-    touched.
+    touched.  With ``emulate`` the machine code of a GPU's kernels is executed.
 
     Raises:
         RecordError: for a folder that cannot be read or has no ``.mlir``.
@@ -72,7 +73,8 @@ def check_programs(
         raise RecordError(f"cannot read {folder}: {error.strerror or error}") from None
     if not files:
         raise RecordError(f"{folder} has no .mlir file")
-    tasks = [_Program(path, _portable(target), simulate, passes, guard) for path in files]
+    how = _portable(target), simulate, passes, guard, emulate
+    tasks = [_Program(path, *how) for path in files]
     return workers.each(_checked, _died, tasks, jobs, limit_s)
 
 
@@ -120,6 +122,7 @@ class _Program:
     simulate: bool
     passes: bool
     guard: bool
+    emulate: bool
 
     @property
     def name(self) -> str:
@@ -135,6 +138,7 @@ class _Program:
             simulate=self.simulate,
             passes=self.passes,
             guard=self.guard,
+            emulate=self.emulate,
         )
 
 

@@ -240,6 +240,7 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         self._constants: dict[str, Any] = {}
         self._state = ProgramState()
         self._on_gpu: dict[str, GpuFunction] = {}
+        self._gpu_library: Any = None
         self._thread = threading.local()
 
     def __getitem__(self, name: str) -> ProgramFunction:
@@ -325,6 +326,10 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         """Let the virtual machine find the kernels."""
         executable.import_module(library)
 
+    def launch_by(self, library: Any) -> None:
+        """Launch kernels for a GPU by what stands for its driver's library."""
+        self._gpu_library = library
+
     def gpu_function(self, function: Function, inputs: int) -> GpuFunction:
         """The launcher of a function on a GPU."""
         with self._lock:
@@ -332,7 +337,7 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
                 artifact.check_unchanged(self.folder, self.manifest)
                 plan = self.manifest.launch.get(function.name, {})
                 self._on_gpu[function.name] = GpuFunction(
-                    self.folder, function.name, plan, inputs, function.name
+                    self.folder, function.name, plan, inputs, function.name, self._gpu_library
                 )
             return self._on_gpu[function.name]
 

@@ -1,5 +1,8 @@
 """A kernel's code as steps, each made when it is first reached and kept."""
 
+from collections import Counter
+from collections.abc import Mapping
+
 from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.emulator.amd.code_object import KernelCode
 from tvm_iree_ext.emulator.amd.control_instructions import control_step
@@ -22,6 +25,7 @@ class CompiledCode:
     def __init__(self, kernel: KernelCode) -> None:
         self._kernel = kernel
         self._steps: dict[int, CodeStep] = {}
+        self.counts: Counter[int] = Counter()  # waves that have executed each place
 
     def at(self, place: int) -> CodeStep:
         """The step at a place of the code.
@@ -33,6 +37,14 @@ class CompiledCode:
         if step is None:
             step = self._steps[place] = self._made(place)
         return step
+
+    def take_counts(self) -> Mapping[str, int]:
+        """How many waves have executed each instruction, by its name, since the last time."""
+        found: Counter[str] = Counter()
+        for place, count in self.counts.items():
+            found[self._steps[place].text().partition("(")[0]] += count
+        self.counts.clear()
+        return found
 
     def _made(self, place: int) -> CodeStep:
         if not 0 <= place < len(self._kernel.text):

@@ -67,6 +67,8 @@ class AmdKernel:
                     waves = Running(kernel, memory, groups, waves_per_group, lds, rng)
                     start(waves, launch.block, arguments)
                     run(waves, self._code, parts(waves, launch.device.order, rng))
+            for name, count in self._code.take_counts().items():
+                launch.device.executed[name] += count
         finally:
             memory.free(arguments)
 
@@ -204,8 +206,10 @@ def run(waves: Running, code: CompiledCode, part: Array) -> None:
 def _straight(waves: Running, code: CompiledCode, place: int, limit: int) -> int:
     """Execute the active waves up to a branch, or to a place where others wait."""
     outstanding, steps = waves.outstanding, 0
+    counts, active = code.counts, int(np.count_nonzero(waves.active))
     while True:
         step = code.at(place)
+        counts[place] += active
         waves.step = step
         steps += 1
         unready = outstanding.unready
