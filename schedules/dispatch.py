@@ -23,6 +23,7 @@ from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_rule import CpuExpRe
 from tvm_iree_ext.schedules.cpu.fft.fft_rule import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.grouped_matmul_rule import CpuGroupedMatmul
 from tvm_iree_ext.schedules.cpu.im2col_rule import CpuIm2col
+from tvm_iree_ext.schedules.cpu.loops.loops_rows import has_row_kernel as cpu_has_row_kernel
 from tvm_iree_ext.schedules.cpu.loops.loops_schedule import schedule_loops as cpu_loops
 from tvm_iree_ext.schedules.cpu.mapped_rule import CpuMapped
 from tvm_iree_ext.schedules.cpu.pack.pack_rule import CpuPack
@@ -45,6 +46,7 @@ from tvm_iree_ext.schedules.gpu.exp_reduction.exp_reduction_rule import GpuExpRe
 from tvm_iree_ext.schedules.gpu.fft.fft_rule import GpuFft, GpuFftTransform
 from tvm_iree_ext.schedules.gpu.grouped_matmul_rule import GpuGroupedMatmul
 from tvm_iree_ext.schedules.gpu.im2col_rule import GpuIm2col
+from tvm_iree_ext.schedules.gpu.loops.loops_rows import has_row_kernel as gpu_has_row_kernel
 from tvm_iree_ext.schedules.gpu.loops.loops_schedule import schedule_loops as gpu_loops
 from tvm_iree_ext.schedules.gpu.mapped_rule import GpuMapped
 from tvm_iree_ext.schedules.gpu.pack_rule import GpuPack
@@ -160,6 +162,12 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     """
     rule = cpu_loops if target.kind.name == "llvm" else gpu_loops
     return rule(function, target, name)
+
+
+def has_row_kernel(rows: "int | ir.Expr", elements: "int | ir.Expr", target: Target) -> bool:
+    """Whether reductions over rows of so many elements, one after another, are best one kernel."""
+    rule = cpu_has_row_kernel if target.kind.name == "llvm" else gpu_has_row_kernel
+    return rule(rows, elements, target)
 
 
 def constant_panels(op: Contraction | Conv2d, factor: str, target: Target) -> int | None:

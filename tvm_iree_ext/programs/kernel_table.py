@@ -4,7 +4,7 @@ Calls carry their places as spans (:mod:`.mlir.importing.places`).  A function t
 fused into has those of its parts, which are there only until their loops are one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import tvm_ffi
@@ -42,6 +42,11 @@ class KernelPlaces:
                 if is_fused and not places:
                     places = (Place(name),)
                 into.update(dict.fromkeys(places))
+
+    def join(self, name: str, others: Iterable[str]) -> None:
+        """Take the places of other kernels as those of one that does what they did."""
+        for other in others:
+            self._known.setdefault(name, {}).update(self._known.get(other, {}))
 
     def of(self, name: str) -> dict[Place, None]:
         """The places of a kernel; its name where none is known."""

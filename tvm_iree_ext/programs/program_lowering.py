@@ -26,6 +26,7 @@ from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.fusion.meeting_elementwise import join_meeting_elementwise
 from tvm_iree_ext.programs.fusion.position_functions import inline_positions
 from tvm_iree_ext.programs.fusion.reduced_producers import fuse_into_reductions
+from tvm_iree_ext.programs.fusion.row_chains import fuse_row_chains
 from tvm_iree_ext.programs.fusion.sorted_prefixes import SortedPrefixes
 from tvm_iree_ext.programs.fusion.unit_reshapes import fold_unit_reshapes
 from tvm_iree_ext.programs.fusion.whole_transforms import WholeTransforms
@@ -98,6 +99,8 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     places = KernelPlaces()
     mod = fuse_into_reductions(repeat_cheap_elementwise(mod))
     mod = relax_passes.fuse(mod, entries, places.note)
+    mod = fuse_row_chains(mod, target, places.join)
+    mod = relax.transform.DeadCodeElimination(entries)(mod)
     places.note(mod)  # before loops are compiled, which hides what they call
     used = {one.name for function in relax_functions(mod).values() for one in function.params}
     kept = {name: array for name, array in parameters.items() if name in used}

@@ -14,6 +14,9 @@ from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis
 _CHUNK = 1 << 12  # elements of a long line that one task takes
 _TASKS_PER_CORE = 4
 
+ALONE = 0
+"""The number of cores for loops within a task, which are not shared."""
+
 
 def tasks(
     axes: Sequence[Axis],
@@ -28,7 +31,11 @@ def tasks(
     """
     total = emit.product([*(axis.count for axis in axes), within, cost])
     whole = known(total)
-    if not axes or (whole is not None and not outweighs_launch("cpu.loops", whole)):
+    if (
+        not axes
+        or cores == ALONE
+        or (whole is not None and not outweighs_launch("cpu.loops", whole))
+    ):
         _nested(axes, {}, body)
         return
     if whole is not None:
@@ -79,6 +86,8 @@ def _nested(
 def chunked(line: Axis, rows: "int | Expr", cores: int) -> tuple[Axis | None, int]:
     """An axis of chunks of a line, and their length, where there are too few rows for threads."""
     count, length = known(rows), known(line.extent)
+    if cores == ALONE:
+        return None, 0
     if count is not None and count >= _TASKS_PER_CORE * cores:
         return None, 0
     if length is not None and length < 2 * _CHUNK:

@@ -14,7 +14,7 @@ from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.loops.loops_axes import pieces, tasks
+from tvm_iree_ext.schedules.cpu.loops.loops_axes import ALONE, pieces, tasks
 from tvm_iree_ext.schedules.cpu.loops.loops_map import cost_of, lanes_along, widest_bits
 from tvm_iree_ext.schedules.cpu.loops.loops_strided import Strided
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
@@ -325,6 +325,8 @@ def chunked_results(
 ) -> tuple[Axis | None, int]:
     """Chunks of one vector tile, where the rows are too few for the threads."""
     count, length = known(rows), known(line.extent)
+    if cores == ALONE:
+        return None, 0
     if (count is not None and count >= cores) or (length is not None and length < 2 * width):
         return None, 0
     chunks = emit.ceil_div(line.count, width)

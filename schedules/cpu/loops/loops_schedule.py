@@ -11,9 +11,11 @@ from tvm.target import Target
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules.cpu.loops.loops_map import emit_map
 from tvm_iree_ext.schedules.cpu.loops.loops_reduction import emit_reduction
+from tvm_iree_ext.schedules.cpu.loops.loops_rows import emit_rows
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of
 from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
+from tvm_iree_ext.schedules.shared.loops.loops_rows import rows_of
 from tvm_iree_ext.targets.cpu import cpu_features
 
 
@@ -26,6 +28,9 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     if form is None:
         return _with_own_alignment(function).with_attr("global_symbol", name)
     features = cpu_features(target)
+    rows = rows_of(function, form)
+    if rows is not None:
+        return emit_rows(function, rows, name, features)
 
     def each(nest: LoopNest, memory: NestMemory) -> None:
         (emit_reduction if nest.reduced else emit_map)(nest, memory, features)

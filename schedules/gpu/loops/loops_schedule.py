@@ -9,9 +9,11 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.gpu.loops.loops_map import emit_map
 from tvm_iree_ext.schedules.gpu.loops.loops_reduction import emit_reduction
+from tvm_iree_ext.schedules.gpu.loops.loops_rows import emit_rows
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of
 from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
+from tvm_iree_ext.schedules.shared.loops.loops_rows import rows_of
 
 
 def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
@@ -23,6 +25,10 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     form = nests_of(function)
     if form is None:
         raise ScheduleError(f"{name}: no schedule for {target.kind.name}: it is no nest of loops")
+
+    rows = rows_of(function, form)
+    if rows is not None:
+        return emit_rows(function, rows, name, target)
 
     def each(nest: LoopNest, memory: NestMemory) -> None:
         (emit_reduction if nest.reduced else emit_map)(nest, memory, target)

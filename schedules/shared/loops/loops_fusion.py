@@ -47,6 +47,25 @@ def emit_nests(
     each: Callable[[LoopNest, NestMemory], None],
 ) -> tirx.PrimFunc:
     """The function by the symbol ``name``, with what ``each`` emits for each nest of memory."""
+    memory = planned_memory(form)
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        declare(function, name, memory)
+        for buffer in form.buffers:
+            if buffer not in memory.producers:
+                shape = list(buffer.ty.shape)
+                made = emit.scratch(shape, str(buffer.ty.dtype))
+                IRBuilder.name(str(buffer.name), made)
+                memory.add(buffer, made)
+        for nest in form.nests:
+            if not all(store.buffer in memory.producers for store in nest.stores):
+                each(nest, memory)
+        if not form.nests:
+            I.evaluate(tirx.const(0, "int32"))
+    return builder.get()
+
+
+def planned_memory(form: FunctionNests) -> NestMemory:
+    """Memory of a function, with the buffers whose elements are computed where they are used."""
     producers = producers_of(form.nests, form.buffers)
     producers = {b: p for b, p in producers.items() if _is_worth(p, b, form.nests)}
     producers = _repeated_if_cheap(producers, form.nests)
@@ -55,29 +74,21 @@ def emit_nests(
     memory = NestMemory(producers=producers, shared=shared)
     for nest in form.nests:
         memory.shared.update(nest.cells)
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name(name)
-        I.func_attr({"global_symbol": name, "tirx.noalias": True})
-        given = []
-        for parameter in function.params:
-            if isinstance(parameter.ty, tirx.BufferType):
-                given.append((parameter, I.arg(parameter.name, _declared(parameter))))
-            else:
-                I.arg(parameter.name, parameter)
-        for old, new in given:
-            memory.add(old, new)
-        for buffer in form.buffers:
-            if buffer not in producers:
-                shape = list(buffer.ty.shape)
-                made = emit.scratch(shape, str(buffer.ty.dtype))
-                IRBuilder.name(str(buffer.name), made)
-                memory.add(buffer, made)
-        for nest in form.nests:
-            if not all(store.buffer in producers for store in nest.stores):
-                each(nest, memory)
-        if not form.nests:
-            I.evaluate(tirx.const(0, "int32"))
-    return builder.get()
+    return memory
+
+
+def declare(function: tirx.PrimFunc, name: str, memory: NestMemory) -> None:
+    """Begin a function by the symbol ``name`` with the parameters of another, in ``memory``."""
+    I.func_name(name)
+    I.func_attr({"global_symbol": name, "tirx.noalias": True})
+    given = []
+    for parameter in function.params:
+        if isinstance(parameter.ty, tirx.BufferType):
+            given.append((parameter, I.arg(parameter.name, _declared(parameter))))
+        else:
+            I.arg(parameter.name, parameter)
+    for old, new in given:
+        memory.add(old, new)
 
 
 def _declared(parameter: ir.Var) -> Any:
