@@ -26,8 +26,8 @@ class BoxMap:
         itemsize: bytes of an element.
         extents: of the array, the fastest first.
         strides: bytes from one element to the next in each dim.
-        box: extents of what is copied.
-        steps: elements of the array from one of the box to the next.
+        box: elements of the array that a copy reaches over, by dim.
+        steps: from one that is copied to the next.
         swizzle_bytes: of a row of the box whose 16-byte columns are permuted; 16: they are not.
         fills_nan: whether NaN, and not 0, is outside of the array.
     """
@@ -40,6 +40,11 @@ class BoxMap:
     steps: tuple[int, ...]
     swizzle_bytes: int
     fills_nan: bool
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Elements that are copied, by dim: each ``steps``-th of the box."""
+        return tuple(-(-span // step) for span, step in zip(self.box, self.steps, strict=True))
 
 
 def encode(

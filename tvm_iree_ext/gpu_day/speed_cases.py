@@ -155,20 +155,22 @@ def _lanes_tiles(small: int, large: int) -> dict[str, dict[str, Any]]:
     }
 
 
-_AS_IT_IS: dict[str, dict[str, Any]] = {"the image as it is": {"pad": ()}}
+_AS_IT_IS: dict[str, dict[str, Any]] = {
+    "the image as it is": {"pad": (), "subgroups": {"m": 4, "n": 2}}
+}
 
 
 def _conv(
     batch: int, size: int, channels: int, filters: int, taps: int, dtype: str = "float16",
-    configs: Mapping[str, Mapping[str, Any]] = _SMALL,
+    configs: Mapping[str, Mapping[str, Any]] = _SMALL, *, stride: int = 1,
 ) -> SpeedCase:  # fmt: skip
     def make() -> Op:
         return ops.conv_2d(
             (batch, size, size, channels), (taps, taps, channels, filters),
-            dtype=dtype, padding=taps // 2,
+            dtype=dtype, padding=taps // 2, strides=stride,
         )  # fmt: skip
 
-    return SpeedCase(make, "conv_2d", {"padding": taps // 2}, configs=configs)
+    return SpeedCase(make, "conv_2d", {"padding": taps // 2, "stride": stride}, configs=configs)
 
 
 def _scan(shape: tuple[int, ...], axis: int, *, in_order: bool = False) -> SpeedCase:
@@ -321,7 +323,11 @@ CASES: Mapping[str, SpeedCase] = {
     ),
     "conv f16 3x3 32x56x56x128": _conv(32, 56, 128, 128, 3),
     "conv f16 1x1 32x56x56x256": _conv(32, 56, 256, 256, 1),
-    "conv f16 3x3 32x224x224x3": _conv(32, 224, 3, 64, 3, configs={}),
+    "conv f16 3x3 by 2 32x56x56x128": _conv(
+        32, 56, 128, 128, 3, configs=_by_subgroups(128, 64, 1), stride=2
+    ),
+    "conv f16 3x3 32x224x224x3": _conv(32, 224, 3, 64, 3, configs=_AS_IT_IS),
+    "conv f16 7x7 by 2 32x224x224x3": _conv(32, 224, 3, 64, 7, configs=_AS_IT_IS, stride=2),
     "scan f32 4096x4096": _scan((4096, 4096), 1),
     "scan f32 16M": _scan((1 << 24,), 0),
     "scan f32 1M": _scan((1 << 20,), 0),

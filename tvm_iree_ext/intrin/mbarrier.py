@@ -21,6 +21,7 @@ from tvm_iree_ext.layout.nested import Ints
 
 _SWIZZLE = {16: 0, 32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 _MOST_BOX = 256  # elements of a dim
+_MOST_STEP = 8  # from one of them to the next
 _ALIGNMENT = 16  # bytes, of rows and of the array
 _L2_128 = 2  # CUtensorMapL2promotion: lines of 128 bytes
 BYTES = 8  # of a barrier
@@ -72,6 +73,7 @@ class TensorMapDescriptor:
         extents: of the array, row-major; all but the last may be expressions.
         box: extents of what is copied at once; beyond the array are zeros.
         swizzle_bytes: of a row of the box in shared memory: 16 (not swizzled), 32, 64 or 128.
+        steps: elements of the array from one of the box to the next, by dim; none for 1 in each.
     """
 
     name: str
@@ -79,6 +81,7 @@ class TensorMapDescriptor:
     extents: tuple[Any, ...]
     box: Ints
     swizzle_bytes: int
+    steps: Ints = ()
 
     def __post_init__(self) -> None:
         row = self.extents[-1] * self.itemsize
@@ -87,9 +90,10 @@ class TensorMapDescriptor:
                 f"tensor map of {self.name}: rows of {row} bytes; expected a multiple of"
                 f" {_ALIGNMENT}"
             )
-        if max(self.box) > _MOST_BOX:
+        if max(self.spans) > _MOST_BOX or max(self.steps, default=1) > _MOST_STEP:
             raise TargetError(
-                f"tensor map of {self.name}: a box of {list(self.box)}; at most {_MOST_BOX} each"
+                f"tensor map of {self.name}: a box of {list(self.spans)}, by steps of"
+                f" {list(self.steps) or 1}; at most {_MOST_BOX} each, by {_MOST_STEP}"
             )
         if self.swizzle_bytes > _ALIGNMENT and self.box[-1] * self.itemsize > self.swizzle_bytes:
             raise TargetError(
@@ -101,6 +105,12 @@ class TensorMapDescriptor:
     def itemsize(self) -> int:
         """Bytes of an element."""
         return tirx.const(0, self.dtype).ty.dtype.itemsize
+
+    @property
+    def spans(self) -> Ints:
+        """Elements of the array that a box reaches over, by dim."""
+        steps = self.steps or (1,) * len(self.box)
+        return tuple(extent * step for extent, step in zip(self.box, steps, strict=True))
 
     @property
     def nbytes(self) -> int:
@@ -116,7 +126,8 @@ class TensorMapDescriptor:
         strides = [prod(fastest[: dim + 1]) * self.itemsize for dim in range(rank - 1)]
         numbers = [tirx.const(1, "int64") * n for n in (*fastest, *strides)]
         call = I.tensormap_encode_tiled(
-            found, data, *numbers, *reversed(self.box), *(1 for _ in fastest),
+            found, data, *numbers, *reversed(self.spans),
+            *reversed(self.steps or (1,) * rank),
             descriptor_dtype=self.dtype, rank=rank, swizzle=_SWIZZLE[self.swizzle_bytes],
             l2_promotion=_L2_128,
         )  # fmt: skip

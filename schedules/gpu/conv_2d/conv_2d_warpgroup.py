@@ -1,4 +1,4 @@
-"""Convolutions by warpgroups, where a chip has them: NHWC, one group, steps of one pixel."""
+"""Convolutions by warpgroups, where a chip has them: NHWC, one group."""
 
 from math import prod
 
@@ -24,19 +24,21 @@ def conv_windows(op: Conv2d) -> ConvWindows | None:
     batch, *image = op.image
     output = op.output[1:3]
     known = all(isinstance(extent, int) for extent in (*image, *output))
-    if not op.channels_last or op.groups != 1 or op.strides != (1, 1) or not known:
+    if not op.channels_last or op.groups != 1 or not known:
         return None
     count = batch if isinstance(batch, int) else None
     padding = tuple(before for before, _ in op.padding)
     plane = prod(int(extent) for extent in output)
     padded = any(pad for pads in op.padding for pad in pads)
-    if prod(op.kernel) == 1 and not padded and count is not None:
+    pointwise = prod(op.kernel) == 1 and op.strides == (1, 1) and not padded
+    if pointwise and count is not None:
         row = (1, 1, count * plane, int(image[2]))
         return ConvWindows(row, (1, count * plane), (1, 1), (1, 1), (0, 0), (1, 1, _ROWS))
     high, wide, channels = map(int, image)
     places = tuple(map(int, output))
     box = fitting_box(count, places, _ROWS)
-    return ConvWindows((count, high, wide, channels), places, op.kernel, op.dilations, padding, box)
+    image_shape = (count, high, wide, channels)
+    return ConvWindows(image_shape, places, op.kernel, op.dilations, padding, box, op.strides)
 
 
 def lower_by_warpgroups(
@@ -50,7 +52,7 @@ def lower_by_warpgroups(
     windows = conv_windows(op)
     check.need(
         windows is not None,
-        "warpgroups take images in NHWC of known rows and columns, one group and strides of 1",
+        "warpgroups take images in NHWC of known rows and columns, and one group",
     )
     small = operands.index_dtype == "int32" or isinstance(op.image[0], str)
     check.need(small, "warpgroups take arrays of less than 2**31 elements")

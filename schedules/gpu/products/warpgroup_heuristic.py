@@ -82,10 +82,16 @@ def _parts(plan: WarpgroupPlan, cores: int) -> int:
 def _in_turns(
     config: WarpgroupConfig, shape: MatmulShape, target: Target, windows: ConvWindows | None
 ) -> WarpgroupConfig:
-    """The config with a workgroup for each core, where there are more tiles than cores."""
+    """The config with a workgroup for each core, where there are more tiles than cores.
+
+    Of pixels also where there are fewer: outside of a loop ``ptxas`` makes their places before the
+    steps, and spills for it.
+    """
     parts = gpu_chip(target).parts
     plan = plan_warpgroup_matmul(shape, target, config, windows)
-    if not parts or plan.groups * prod(plan.grid) <= parts[0].cores or config.copies != "tma":
+    if not parts or config.copies != "tma":
+        return config
+    if windows is None and plan.groups * prod(plan.grid) <= parts[0].cores:
         return config
     shared = replace(config, workgroups=parts[0].cores)
     try:

@@ -261,16 +261,19 @@ class WarpgroupPlan:
         tile = self.shared[side]
         _, box, _ = tile.boxes[0]
         extents, lead = self.matrix(side, rows), tuple(1 for _ in self._groups)
+        steps: Ints = ()
         if self.windows is not None:
             channels, filters = self.windows.image[3], self.extents[1]
             if side == "lhs":
                 extents, lead = (batch, *self.windows.image[1:]), self.windows.box[:2]
                 box = (self.windows.box[2], box[1])
+                steps = (1, *self.windows.strides, 1)
             else:
                 extents, lead = (prod(self.windows.kernel), channels, filters), (1,)
         return mbarrier.TensorMapDescriptor(
-            side, tvm_dtype(tile.operand.dtype), extents, (*lead, *box), tile.operand.swizzle_bytes
-        )
+            side, tvm_dtype(tile.operand.dtype), extents, (*lead, *box),
+            tile.operand.swizzle_bytes, steps,
+        )  # fmt: skip
 
 
 def plan_warpgroup_matmul(

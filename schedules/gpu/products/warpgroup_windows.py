@@ -5,7 +5,8 @@
     a step of k         a tap of the filter, and some channels
 
 What an instruction reads for a tap is the box of the image that lies as far from the pixels: one
-copy of the tensor memory unit, which puts zeros where the box reaches past the image.
+copy of the tensor memory unit, which puts zeros where the box reaches past the image, and takes
+every second pixel where strides are 2.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tvm_iree_ext.layout.nested import Ints
 
 @dataclass(frozen=True)
 class ConvWindows:
-    """A convolution with one group and steps of one pixel, in NHWC.
+    """A convolution with one group, in NHWC.
 
     Attributes:
         image: N, H, W and C; N may be None, where it is known at call time.
@@ -29,6 +30,7 @@ class ConvWindows:
         dilations: of rows and columns.
         padding: before the first row and column.
         box: images, rows and columns of pixels of an instruction.
+        strides: of rows and columns of the image, from a pixel of the result to the next.
     """
 
     image: tuple[int | None, int, int, int]
@@ -37,6 +39,7 @@ class ConvWindows:
     dilations: Ints
     padding: Ints
     box: Ints
+    strides: Ints = (1, 1)
 
     def boxes(self, batch: Any) -> Any:
         """How many boxes the pixels take; ``batch`` are the images."""
@@ -69,8 +72,8 @@ class ConvWindows:
         row, column = tap // self.kernel[1], tap % self.kernel[1]
         return [
             n,
-            y + row * self.dilations[0] - self.padding[0],
-            x + column * self.dilations[1] - self.padding[1],
+            y * self.strides[0] + row * self.dilations[0] - self.padding[0],
+            x * self.strides[1] + column * self.dilations[1] - self.padding[1],
             chunk * channels,
         ]
 

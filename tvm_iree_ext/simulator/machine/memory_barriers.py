@@ -32,12 +32,14 @@ class TensorMap:
         box: extents of a box, in the array's dims.
         swizzle_bytes: of a row of the box in shared memory; 16 for none.
         written: which bytes have contents; None for all.
+        steps: elements of the array from one of the box to the next, by dim; none for 1 in each.
     """
 
     array: np.ndarray
     box: tuple[int, ...]
     swizzle_bytes: int = 16
     written: np.ndarray | None = None
+    steps: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -49,18 +51,18 @@ class TensorMap:
         size = self.array.itemsize
         raw = np.zeros((*self.box, size), np.uint8)
         known = np.ones(raw.shape, bool)
-        inside = tuple(
-            slice(max(0, at), max(0, min(extent, at + part)))
-            for at, part, extent in zip(first, self.box, self.array.shape, strict=True)
-        )
-        there = tuple(
-            slice(one.start - at, one.start - at + max(0, one.stop - one.start))
-            for one, at in zip(inside, first, strict=True)
-        )
+        inside, there = [], []
+        steps = self.steps or (1,) * len(self.box)
+        for at, part, extent, step in zip(first, self.box, self.array.shape, steps, strict=True):
+            places = [n for n in range(part) if 0 <= at + n * step < extent]
+            start = places[0] if places else 0
+            there.append(slice(start, start + len(places)))
+            begin = at + start * step if places else 0
+            inside.append(slice(begin, begin + len(places) * step if places else 0, step))
         bytes_ = self.array.view(np.uint8).reshape(*self.array.shape, size)
-        raw[there] = bytes_[inside]
+        raw[tuple(there)] = bytes_[tuple(inside)]
         if self.written is not None:
-            known[there] = self.written.reshape(bytes_.shape)[inside]
+            known[tuple(there)] = self.written.reshape(bytes_.shape)[tuple(inside)]
         return raw.reshape(-1), known.reshape(-1)
 
 

@@ -151,14 +151,15 @@ class _Followed:
         if step["array"] in self.allocated:  # bytes, of which other tensors may share some
             array = array.view(element_type(step["dtype"]))[: prod(extents)]
         packed = [array.itemsize * int(np.prod(extents[:dim])) for dim in range(1, len(extents))]
-        if step["strides"] != packed or set(step["steps"]) != {1}:
+        if step["strides"] != packed:
             raise SimulationError(f"the simulator takes tensor maps of whole arrays, not {step}")
-        swizzle, box = 16 << step["swizzle"], tuple(step["box"][::-1])
+        swizzle, steps = 16 << step["swizzle"], tuple(step["steps"][::-1])
+        box = tuple(-(-span // by) for span, by in zip(step["box"][::-1], steps, strict=True))
         written = self.written[step["array"]][: array.nbytes]
         if array.size < prod(extents):  # an array without rows, which has a map, too
             array = np.zeros(prod(extents), array.dtype)
             written = np.zeros(array.nbytes, bool)
-        return TensorMap(array.reshape(extents[::-1]), box, swizzle, written)
+        return TensorMap(array.reshape(extents[::-1]), box, swizzle, written, steps)
 
     def _launch(self, step: Step) -> None:
         kernel = _told_apart(self.kernels[step["launch"]])

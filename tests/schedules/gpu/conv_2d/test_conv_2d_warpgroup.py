@@ -49,9 +49,13 @@ def check(op, config, **extents):
         ((1, 11, 20, 64), (2, 3, 64, 64), {"padding": ((0, 2), (3, 1)), "dilations": (2, 1)}),
         ((3, 10, 10, 96), (1, 1, 96, 24), {"epilogue": "max(arg0, 0)"}),
         ((1, 5, 5, 8), (1, 1, 8, 16), {"padding": 1}),
+        ((2, 15, 18, 64), (3, 3, 64, 40), {"padding": 1, "strides": 2}),
+        ((1, 13, 40, 64), (2, 3, 64, 64),
+         {"padding": ((1, 1), (2, 0)), "strides": (1, 3), "dilations": (2, 2)}),
+        ((3, 11, 11, 96), (1, 1, 96, 24), {"strides": 2}),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_any_windows(image, filters, options):
     check(ops.conv_2d(image, filters, dtype=HALF, **options), config())
 
@@ -71,7 +75,6 @@ def test_workgroups_take_boxes_in_turns(kernel):
 @pytest.mark.parametrize(
     ("image", "filters", "options"),
     [
-        ((32, 56, 56, 128), (3, 3, 128, 128), {"strides": 2}),
         ((32, 56, 56, 128), (3, 3, 32, 128), {"groups": 4}),
         ((32, 128, 56, 56), (128, 128, 3, 3), {"layout": "NCHW"}),
         ((32, "h", 56, 128), (3, 3, 128, 128), {}),
@@ -85,8 +88,16 @@ def test_what_is_no_box_has_the_other_rule(image, filters, options):
         RULE.lower(op, HOPPER, config())
 
 
-def test_large_convolutions_are_on_warpgroups():
-    op = ops.conv_2d((32, 56, 56, 128), (3, 3, 128, 128), padding=1, dtype=HALF)
+def test_strides_that_no_tensor_map_takes_have_the_other_rule():
+    op = ops.conv_2d((32, 90, 90, 128), (9, 9, 128, 128), strides=9, dtype=HALF)
+    assert RULE.heuristic(op, HOPPER).algorithm == "mma"
+    with pytest.raises(ScheduleError, match=r"a box of .* by steps of \[1, 9, 9, 1\]"):
+        RULE.lower(op, HOPPER, config())
+
+
+@pytest.mark.parametrize("strides", [1, 2])
+def test_large_convolutions_are_on_warpgroups(strides):
+    op = ops.conv_2d((64, 56, 56, 128), (3, 3, 128, 128), padding=1, dtype=HALF, strides=strides)
     usual = RULE.heuristic(op, HOPPER)
     assert usual.algorithm == "warpgroup_tma"
     assert RULE.space(op, HOPPER).heuristic == usual

@@ -100,7 +100,7 @@ class _Box:
         values = self._spaces.everywhere.load(addresses, kind, 1, inside, self._site)[0]
         fill: Any = (1 << 8 * box.itemsize) - 1 if box.fills_nan else 0
         values = np.where(inside, values, kind.type(fill))
-        size = math.prod(box.box) * box.itemsize
+        size = math.prod(box.counts) * box.itemsize
         if self._fits(size):
             shared = self._spaces.shared
             start = self.group * shared.stride
@@ -129,7 +129,7 @@ def _addresses(box: BoxMap, coordinates: list[int]) -> tuple[np.ndarray, np.ndar
     address = np.zeros((), np.int64)
     inside = np.ones((), bool)
     for extent, stride, count, step, start in zip(
-        box.extents, box.strides, box.box, box.steps, coordinates, strict=True
+        box.extents, box.strides, box.counts, box.steps, coordinates, strict=True
     ):
         place = start + np.arange(count) * step
         place = place.reshape(count, *[1] * address.ndim)
