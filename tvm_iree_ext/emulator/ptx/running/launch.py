@@ -41,13 +41,14 @@ _RESERVED = 1024  # bytes of shared memory before a kernel's own, from sm_80 on
 def load_ptx(image: bytes, device: EmulatedDevice) -> Mapping[str, EmulatedFunction] | None:
     """The kernels of a PTX text, as :class:`~tvm_iree_ext.emulator.driver.EmulatedDriver` asks.
 
-    None for what is no PTX, or is for a later chip than the device is.
+    None for what is no PTX, or is for a later chip than the device is, or for another alone.
     """
     text = image.rstrip(b"\0")
     if not text.lstrip().startswith((b"//", b".version")):
         return None
     module = _module(text.decode())
-    if _number(module.target) > _number(device.chip):
+    is_own = module.target.endswith("a")  # PTX ISA, *.target*: such features are one chip's alone
+    if _number(module.target) > _number(device.chip) or (is_own and module.target != device.chip):
         return None
     addresses = _place_variables(module, device)
     return {
