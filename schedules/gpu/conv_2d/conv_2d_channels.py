@@ -9,7 +9,7 @@ from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import by_lanes
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
-from tvm_iree_ext.schedules.gpu.products.padded_operands import copy_us, saved_us
+from tvm_iree_ext.schedules.gpu.products.padded_operands import TILE, copy_us, saved_us
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.targets.gpu import gpu_chip
 
@@ -37,5 +37,6 @@ def channels_that_pay(op: Conv2d, shape: MatmulShape, target: Target) -> int | N
     read = pixels * taps * (own / narrow - channels / wide)
     image = prod(extent for extent in op.image[:3] if isinstance(extent, int))
     moved = image * (own + channels) * bits / 8
-    gain = saved_us(chip, read, op.group_filters) - copy_us(chip, moved)
+    tiles = -(-pixels // TILE) * -(-op.group_filters // TILE)
+    gain = saved_us(chip, read, op.group_filters, tiles) - copy_us(chip, moved)
     return channels if gain > _LEAST_US else None

@@ -31,11 +31,13 @@ _WORD_BYTES = 4  # that a lane stores at least
 _EDGE = 64  # elements of a tile that is turned
 
 # The model of when a copy pays.
-_TILE = 128  # rows or columns of a tile: an operand is read once for each tile across it
+TILE = 128
+"""Rows or columns of a tile: an operand is read once for each tile across it."""
 _ACCESSES_PER_US = 7.8e3  # of the lanes of a core, one element each, stored to shared memory, too
 """An H100 took 1269 us for 4095 x 4097 x 4093 of float16, element by element: 1040 more than
 for vectors, of 1.07e9 accesses by 132 cores (`scripts/gpu-day`)."""
-_LAUNCH_US = 3.0
+_DEPTH = 256  # of a part of K
+_LEAST_US = 5.0  # that a kernel of its own must save: what a launch takes, and the model is rough
 _TYPICAL = 4096  # what an extent that is known at call time counts as
 _TBS = 1.0  # of a chip of which nothing is known
 
@@ -256,8 +258,9 @@ def sides_to_pad(
     if not all(shape.can_be_padded(side, turned=side in turned) for side in odd):
         odd = [] if together else [side for side in odd if shape.can_be_padded(side)]
     gains = {side: _gain_us(shape, chip, side, turned=side in turned) for side in odd}
-    found = odd if together else [side for side in odd if gains[side] > 0]
-    return tuple(found) if sum(gains[side] for side in found) > _LAUNCH_US else ()
+    if together:
+        return tuple(odd) if sum(gains.values()) > _LEAST_US else ()
+    return tuple(side for side in odd if gains[side] > _LEAST_US)
 
 
 def _gain_us(shape: MatmulShape, chip: GpuChip, side: str, *, turned: bool) -> float:
@@ -268,14 +271,19 @@ def _gain_us(shape: MatmulShape, chip: GpuChip, side: str, *, turned: bool) -> f
     narrow, wide = vector_elements(bits, shape.row(side)), shape.access(side)
     # What must be turned is turned by each tile else, which writes elements one by one.
     accesses = elements * (1.0 if turned else 1 / narrow - 1 / wide)
-    saved = saved_us(chip, accesses, n if side == "lhs" else m)
+    parts = max(1, k // _DEPTH)
+    tiles = (shape.groups or 1) * -(-m // TILE) * -(-n // TILE) * parts
+    saved = saved_us(chip, accesses, n if side == "lhs" else m, tiles)
     return saved - copy_us(chip, 2 * elements * bits / 8)
 
 
-def saved_us(chip: GpuChip, accesses: float, across: int) -> float:
-    """The time that a product saves with fewer accesses to each row, by all tiles across it."""
-    tiles = -(-across // _TILE)
-    return accesses * tiles / (_ACCESSES_PER_US * chip.usual_cores)
+def saved_us(chip: GpuChip, accesses: float, across: int, tiles: int) -> float:
+    """The time that a product saves with fewer accesses to each row, by all tiles across it.
+
+    ``tiles`` are all of the product, and of the parts of K: no more cores than these are busy.
+    """
+    each = accesses * -(-across // TILE)
+    return each / (_ACCESSES_PER_US * min(tiles, chip.usual_cores))
 
 
 def copy_us(chip: GpuChip, nbytes: float) -> float:

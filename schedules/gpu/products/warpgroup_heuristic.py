@@ -26,7 +26,8 @@ _STEP_COST = 64  # of copying a row or column of a tile, in multiplications
 _WORK_PER_US = 8e4  # such multiplications of a step: 46 us for 64 steps of 128 x 256 on an H100
 _LEAST_STEPS = 4  # of a part of K
 _MERGE_US = 3.0  # of another kernel
-_MERGED_BYTES_PER_US = 2.5e6
+_MERGED_BYTES_PER_US = 5e6  # in the second cache
+_ALONE = 1.5  # times as long takes a step of one warpgroup, which nobody multiplies beside
 
 
 def warpgroup_config(
@@ -55,6 +56,8 @@ def warpgroup_config(
             ways.append(("tma", pad))
     numbers = product((2, 1), (1, 2), (1, 2), (4, 3, 2), ways)
     for mma, (consumers, tiles, columns, stages, way) in product(kinds, numbers):
+        if consumers < columns:  # few rows are read more than they are multiplied
+            continue
         config = WarpgroupConfig(mma.name, consumers, tiles, stages, *way, columns)
         try:
             plan = plan_warpgroup_matmul(shape, target, config, windows)
@@ -119,15 +122,17 @@ def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
 def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
     """Less is better: copies by tensor maps, the busiest core's work, more stages, wide tiles.
 
-    On an H100 4096 x 4096 x 4096 of float16 takes 187 us by 128 x 256, 190 by 256 x 128 or with 3
-    stages, 215 by 128 x 192, 224 by 128 x 128 (`scripts/gpu-day`).
+    On an H100 4096 x 4096 x 4096 of float16 takes 180 us by 128 x 256, 183 by 256 x 128, 185 with 3
+    stages, and some 20 % more by 128 x 192 or 128 x 128; 512 x 512 x 16384 takes 38 us by 64 x 128
+    in 4 parts, 32 in 8; 1 x 4096 x 16384 64 in 4 parts, 67 by 64 x 384 in 12 (`scripts/gpu-day`).
     """
     rows, columns, _ = plan.tile
     config, splits = plan.config, plan.config.splits
     waves = -(-plan.groups * prod(plan.grid) * splits // cores)
-    work = waves * (rows * columns + _STEP_COST * (rows + columns)) * plan.share
+    step = rows * columns + _STEP_COST * (rows + columns)
+    work = waves * plan.share * step * (_ALONE if config.consumers == 1 else 1)
     if splits > 1:
         m, n, _ = plan.extents
         moved = 2 * splits * plan.groups * m * n * dtype_bits(plan.mma.c) // 8
-        work += int((_MERGE_US + moved / _MERGED_BYTES_PER_US) * _WORK_PER_US)
+        work += (_MERGE_US + moved / _MERGED_BYTES_PER_US) * _WORK_PER_US
     return (config.copies != "tma", work, -config.stages, -columns, config.columns)

@@ -128,8 +128,8 @@ def test_rows_that_are_known_at_call_time(copies):
         (1024, 2048, 4096, "warpgroup_tma", {"workgroups": 0}),  # a tile for each core
         (4096, 4096, 4098, "warpgroup_tma", {"pad": SIDES}),  # rows that no tensor map has
         (300, 300, 301, "mma", {"pad": ()}),  # copies would take longer than they save
-        (16, 4096, 4096, "warpgroup_tma", {"splits": 4}),  # memory counts alone
-        (128, 256, 65536, "warpgroup_tma", {"splits": 16}),  # few tiles, of which K is split
+        (16, 4096, 4096, "warpgroup_tma", {"splits": 8}),  # memory counts alone
+        (128, 256, 65536, "warpgroup_tma", {"splits": 32}),  # few tiles, of which K is split
         (16, 256, 256, "mma", {}),  # few rows, and nothing to wait for
     ],
 )

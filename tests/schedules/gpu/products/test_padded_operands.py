@@ -101,7 +101,7 @@ def test_open_rows(chip, rows):
         (4095, 4097, 4093, SIDES),
         (4096, 4096, 4096, ()),
         (16, 4096, 4093, ()),  # each row of rhs is read once
-        (256, 256, 257, ()),  # the copies would take longer
+        (128, 128, 129, ()),  # the copies would take longer
         (None, 4096, 4093, SIDES),
     ],
 )

@@ -38,7 +38,7 @@ def test_parts_of_padded_operands():
 
 @pytest.mark.parametrize(
     ("m", "n", "k", "splits"),
-    [(64, 64, 65536, 128), (16, 4096, 4096, 4), (4096, 4096, 4096, 1), (64, 64, 256, 1)],
+    [(64, 64, 65536, 128), (16, 4096, 4096, 8), (4096, 4096, 4096, 1), (64, 64, 256, 1)],
 )
 def test_when_k_is_in_parts(m, n, k, splits):
     assert warpgroup_config(shape_of(KIND, m, n, k), HOPPER).splits == splits
