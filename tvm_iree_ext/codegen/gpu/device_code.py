@@ -22,6 +22,7 @@ from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, coun
 from tvm_iree_ext.codegen.gpu.launch_contract import KernelReport, check_launches
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.codegen.gpu.passes.constant_bits import name_constant_bits
+from tvm_iree_ext.codegen.gpu.passes.kernel_names import name_apart_from_cuda
 from tvm_iree_ext.codegen.gpu.passes.narrow_broadcasts import reinterpret_narrow_broadcasts
 from tvm_iree_ext.codegen.gpu.rocm import compile_rocm
 from tvm_iree_ext.intrin.fast_exp2 import with_definitions
@@ -151,7 +152,8 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
     source = with_definitions(
         str(
             tvm.get_global_func("target.build.cuda")(
-                name_constant_bits(reinterpret_narrow_broadcasts(module)), target
+                name_apart_from_cuda(name_constant_bits(reinterpret_narrow_broadcasts(module))),
+                target,
             ).inspect_source()
         )
     )

@@ -1,0 +1,42 @@
+"""Give numbers that a kernel takes names that CUDA C++ has not.
+
+For TVM's CUDA printer alone, which writes a parameter's name as it is: an extent called ``half``
+hides the type of that name, and one called ``min`` the function.
+"""
+
+import re
+
+import tvm_ffi
+from tvm import ir, tirx
+
+_TYPES = (
+    "half half2 half4 half8 bfloat16 nv_bfloat16 nv_bfloat162 uint uchar ushort ulong dim3 warpSize"
+    " threadIdx blockIdx blockDim gridDim condval"
+)
+_FUNCTIONS = (
+    "min max abs fabs floor ceil trunc round rint nearbyint sqrt rsqrt cbrt exp exp2 exp10 expm1"
+    " log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan atan2 asinh acosh atanh pow"
+    " fmod fmin fmax fma erf erfc hypot ldexp copysign nextafter isnan isinf isfinite signbit"
+    " malloc free printf memcpy memset"
+)
+_TAKEN = {*_TYPES.split(), *_FUNCTIONS.split(), *(f"{name}f" for name in _FUNCTIONS.split())}
+_VECTOR = re.compile(r"(u?(char|short|int|long|longlong)|float|double|half|fp8_e\w+?)_?x?\d+(_t)?")
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def name_apart_from_cuda(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """``half`` becomes ``half_``."""
+    renamed = {
+        one: tirx.Var(f"{one.name}_", one.ty) for one in func.params if _is_taken(str(one.name))
+    }
+    if not renamed:
+        return func
+    params = [renamed.get(one, one) for one in func.params]
+    body = tvm_ffi.structural_map(func.body, (ir.Var, lambda one: renamed.get(one, one)))
+    return tirx.PrimFunc(params, body, func.ret_type, func.attrs)
+
+
+def _is_taken(name: str) -> bool:
+    return name in _TAKEN or _VECTOR.fullmatch(name) is not None
