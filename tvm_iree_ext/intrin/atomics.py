@@ -6,7 +6,7 @@ IR on AMD.  The order of the updates of one element is left open.
 
 from typing import Any
 
-from tvm import tirx
+from tvm import ir, tirx
 from tvm.script import tirx as T
 
 PREFIX = "tvm_iree_ext_atomic_"
@@ -41,6 +41,19 @@ def atomic_update(kind: str, combine: str, buffer: Any, position: Any, value: An
         return tirx.call_extern("int32", name, buffer.data, position, value)
     source = _cuda_function(name, combine, dtype)
     return T.cuda.func_call(name, buffer.data, position, value, source_code=source)
+
+
+def with_wide_position(call: Any) -> Any:
+    """A call of an AMD's update with a position of 64 bits, as its function takes it.
+
+    TVM narrows a position that small arrays bound to 32 bits; the registers of value and position
+    would then not be those that the function reads.
+    """
+    name = call.args[0].value if call.args and isinstance(call.args[0], ir.StringImm) else ""
+    if not name.startswith(PREFIX) or str(call.args[2].ty.dtype) == "int64":
+        return call
+    position = tirx.Cast("int64", call.args[2])
+    return tirx.call_extern("int32", name, call.args[1], position, call.args[3])
 
 
 def _cuda_function(name: str, combine: str, dtype: str) -> str:

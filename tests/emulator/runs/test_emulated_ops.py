@@ -5,7 +5,7 @@ import pytest
 from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.codegen.gpu import cuda
 from tvm_iree_ext.registry import ENTRIES
-from tvm_iree_ext.verify.kernel_checks import check, random_cases
+from tvm_iree_ext.verify.kernel_checks import check, example_cases, random_cases
 
 OBSTACLE = cuda.nvrtc_obstacle()
 TARGETS = {
@@ -49,3 +49,12 @@ def test_a_chip_that_is_not_emulated_is_refused():
         list(check(random_cases(["iree_linalg_ext.scan"], count=1), "rocm:gfx908", emulate=True))
     with pytest.raises(TargetError, match="llvm is not emulated; rocm and cuda are"):
         list(check(random_cases(["iree_linalg_ext.scan"], count=1), "llvm", emulate=True))
+
+
+def test_an_atomic_update_takes_a_position_that_was_narrowed(root):
+    """TVM makes the position of a small array int32, and the function takes int64."""
+    pytest.importorskip("tinygrad")
+    cases = example_cases(root / "tests/data/examples.json", ["scatter"])
+    chosen = [case for case in cases if case.id == "scatter/duplicates_accumulate"]
+    (result,) = check(chosen, "rocm:gfx942", emulate=True)
+    assert result.status == "passed", result.message

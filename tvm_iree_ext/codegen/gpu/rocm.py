@@ -25,7 +25,7 @@ from tvm_iree_ext.codegen.gpu.passes import amd_lanes
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import memory_definitions
 from tvm_iree_ext.codegen.linker import find_lld
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
-from tvm_iree_ext.intrin.atomics import atomic_definitions
+from tvm_iree_ext.intrin.atomics import atomic_definitions, with_wide_position
 from tvm_iree_ext.targets.mma.mma_kinds import Mma
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
@@ -80,6 +80,7 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
         BuildError: where LLVM or the linker refuses, with what it says.
         TargetError: for a matrix instruction that the chip lacks.
     """
+    mod = _with_wide_positions(mod)
     _check_instructions(mod, str(target.attrs["mcpu"]))
     _check_functions(mod, str(target.attrs["mcpu"]))
     _register_callbacks()
@@ -116,6 +117,15 @@ def check_addresses(text: str) -> None:
             f"{name} is an address in {_MEMORIES[space]} memory; the kernel's LLVM IR casts it to"
             f" address space {other or 0}, where nothing is"
         )
+
+
+def _with_wide_positions(mod: tvm.IRModule) -> tvm.IRModule:
+    """The functions with atomic updates as they are defined for AMD."""
+    functions = {
+        name: func.with_body(tvm_ffi.structural_map(func.body, (tvm.ir.Call, with_wide_position)))
+        for name, func in mod.functions.items()
+    }
+    return tvm.IRModule(functions, attrs=mod.attrs)
 
 
 def _check_instructions(mod: tvm.IRModule, chip: str) -> None:

@@ -17,6 +17,9 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _DESCRIPTOR = struct.Struct("<IIIIq20xIIIHH")
 _PROGRAM_BITS, _NOTE, _SYMBOLS = 1, 7, 2  # SHT_PROGBITS, SHT_NOTE, SHT_SYMTAB
+_RELOCATIONS, _NO_BITS, _ALLOCATED = 4, 8, 2  # SHT_RELA, SHT_NOBITS, SHF_ALLOC
+_RELOCATION = struct.Struct("<QQq")
+_ABSOLUTE, _RELATIVE = 3, 13  # R_AMDGPU_ABS64, R_AMDGPU_RELATIVE64
 _METADATA = 32  # NT_AMDGPU_METADATA
 _AMDGPU = 224  # EM_AMDGPU
 
@@ -43,7 +46,7 @@ class KernelCode:
     """A kernel of a code object.
 
     ``text`` is the code of all the object's kernels, ``start`` where this one begins there, and
-    ``base`` the address of the first byte in the object.
+    ``base`` the address of its first byte: in the object, or on a device where it was loaded.
     """
 
     name: str
@@ -115,6 +118,33 @@ def read_code_object(image: bytes) -> Mapping[str, KernelCode] | None:
     return kernels
 
 
+@dataclass(frozen=True)
+class LoadedImage:
+    """What of a code object is in a GPU's memory, from its address 0 on.
+
+    ``addresses`` are places with 8 bytes each that hold an address of the object.
+    """
+
+    contents: bytes
+    addresses: Mapping[int, int]
+
+    def at(self, base: int) -> bytes:
+        """The contents as they are at an address."""
+        found = bytearray(self.contents)
+        for place, value in self.addresses.items():
+            struct.pack_into("<Q", found, place, base + value)
+        return bytes(found)
+
+
+def loaded_image(image: bytes) -> LoadedImage:
+    """A code object as a driver loads it.
+
+    Raises:
+        EmulationError: for a relocation that is not known.
+    """
+    return _Elf(image).loaded()
+
+
 class _Elf:
     """An ELF file's sections and symbols."""
 
@@ -139,6 +169,28 @@ class _Elf:
         section = self.section_of(address)
         start = section[4] + address - section[3]
         return self._image[start : start + size]
+
+    def loaded(self) -> LoadedImage:
+        """The sections that are in memory, and the relocations among them."""
+        parts = [one for one in self._sections if one[2] & _ALLOCATED and one[1] != _NO_BITS]
+        contents = bytearray(max((one[3] + one[5] for one in parts), default=0))
+        for one in parts:
+            contents[one[3] : one[3] + one[5]] = self._image[one[4] : one[4] + one[5]]
+        addresses = {}
+        for one in parts:
+            if one[1] != _RELOCATIONS:
+                continue
+            table = self._sections[one[6]]
+            for place in range(one[4], one[4] + one[5], _RELOCATION.size):
+                offset, info, addend = _RELOCATION.unpack_from(self._image, place)
+                kind, symbol = info & 0xFFFFFFFF, info >> 32
+                if kind not in (_ABSOLUTE, _RELATIVE):
+                    raise EmulationError(f"the code object has a relocation of type {kind}")
+                if kind == _ABSOLUTE:
+                    at = table[4] + symbol * _SYMBOL.size
+                    addend += _SYMBOL.unpack_from(self._image, at)[4]
+                addresses[offset] = addend
+        return LoadedImage(bytes(contents), addresses)
 
     def _symbols(self) -> Mapping[str, int]:
         found = {}

@@ -9,12 +9,14 @@ Source: LLVM's "User Guide for AMDGPU Backend", section "Initial Kernel Executio
 """
 
 import itertools
+import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tvm_iree_ext.base.errors import EmulationError
-from tvm_iree_ext.emulator.amd.code_object import KernelCode, read_code_object
+from tvm_iree_ext.emulator.amd.code_object import KernelCode, loaded_image, read_code_object
 from tvm_iree_ext.emulator.amd.compiled_code import CompiledCode
 from tvm_iree_ext.emulator.amd.running import Running
 from tvm_iree_ext.emulator.amd.wave_state import EXEC, Array
@@ -27,8 +29,8 @@ _MOST_STEPS = 3_000_000  # of a block: a kernel that does not end
 
 # Bits of the descriptor's properties, with how many scalar registers each takes, in their order.
 _USER_REGISTERS = ((0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 1))
-_ARGUMENTS = 3  # the bit for the address of the arguments
-_SCRATCH = (0, 5)  # those for where scratch is
+_PACKET, _ARGUMENTS = 1, 3  # the bits for the addresses of the launch's packet, of the arguments
+_UNUSED = (0, 2, 4, 5)  # for where scratch is, the queue, the launch's number: they stay noise
 
 
 def load_code_object(image: bytes, device: EmulatedDevice) -> Mapping[str, "AmdKernel"] | None:
@@ -36,7 +38,13 @@ def load_code_object(image: bytes, device: EmulatedDevice) -> Mapping[str, "AmdK
     kernels = read_code_object(image)
     if kernels is None or any(kernel.chip.name != device.chip for kernel in kernels.values()):
         return None
-    return {name: AmdKernel(kernel) for name, kernel in kernels.items()}
+    loaded = loaded_image(image)
+    base = device.memory.allocate(len(loaded.contents))
+    device.memory.write(base, loaded.at(base))
+    return {
+        name: AmdKernel(replace(kernel, base=base + kernel.base))
+        for name, kernel in kernels.items()
+    }
 
 
 class AmdKernel:
@@ -57,6 +65,8 @@ class AmdKernel:
         self._check(launch)
         arguments = memory.allocate(max(16, -(-kernel.descriptor.argument_bytes // 16) * 16))
         memory.write(arguments, _argument_bytes(kernel, launch))
+        packet = memory.allocate(_PACKET_FORM.size)
+        memory.write(packet, _packet_bytes(kernel, launch, arguments))
         rng = np.random.default_rng(launch.device.seed)
         lanes = int(np.prod(launch.block))
         waves_per_group = -(-lanes // kernel.lanes)
@@ -65,12 +75,13 @@ class AmdKernel:
             with np.errstate(all="ignore"):
                 for groups in _blocks(kernel, launch.grid, waves_per_group, lds):
                     waves = Running(kernel, memory, groups, waves_per_group, lds, rng)
-                    start(waves, launch.block, arguments)
+                    start(waves, launch.block, {_ARGUMENTS: arguments, _PACKET: packet})
                     run(waves, self._code, parts(waves, launch.device.order, rng))
             for name, count in self._code.take_counts().items():
                 launch.device.executed[name] += count
         finally:
             memory.free(arguments)
+            memory.free(packet)
 
     def _check(self, launch: EmulatedLaunch) -> None:
         """Findings for what the hardware or HIP would refuse."""
@@ -109,6 +120,19 @@ def _argument_bytes(kernel: KernelCode, launch: EmulatedLaunch) -> bytes:
     return bytes(found)
 
 
+# hsa_kernel_dispatch_packet_t: "HSA Runtime Programmer's Reference Manual", section "Kernel
+# dispatch packet".
+_PACKET_FORM = struct.Struct("<HHHHHHIIIIIQQQQ")
+
+
+def _packet_bytes(kernel: KernelCode, launch: EmulatedLaunch, arguments: int) -> bytes:
+    """The packet of a launch, from which a kernel may read its extents."""
+    lanes = [groups * size for groups, size in zip(launch.grid, launch.block, strict=True)]
+    descriptor = kernel.descriptor
+    memory = (descriptor.scratch_bytes, descriptor.lds_bytes + launch.shared)
+    return _PACKET_FORM.pack(0, 3, *launch.block, 0, *lanes, *memory, 0, arguments, 0, 0)
+
+
 def _blocks(
     kernel: KernelCode, grid: Extents, waves_per_group: int, lds_bytes: int
 ) -> Iterator[Sequence[Extents]]:
@@ -123,8 +147,11 @@ def _blocks(
         yield block
 
 
-def start(waves: Running, block: Extents, arguments: int) -> None:
-    """Registers as the hardware leaves them for the first instruction."""
+def start(waves: Running, block: Extents, addresses: Mapping[int, int]) -> None:
+    """Registers as the hardware leaves them for the first instruction.
+
+    ``addresses`` are those that a kernel may ask for, by the bits of the descriptor's properties.
+    """
     kernel = waves.kernel
     descriptor, chip = kernel.descriptor, kernel.chip
     if descriptor.resource(1, 17, 16) != 3 or descriptor.resource(1, 19, 18) != 3:
@@ -133,10 +160,10 @@ def start(waves: Running, block: Extents, arguments: int) -> None:
     for bit, count in _USER_REGISTERS:
         if not descriptor.properties >> bit & 1:
             continue
-        if bit == _ARGUMENTS:
-            waves.scalar[register] = arguments & 0xFFFFFFFF
-            waves.scalar[register + 1] = arguments >> 32
-        elif bit not in _SCRATCH:  # which stays noise: a kernel with scratch is refused
+        if bit in addresses:
+            waves.scalar[register] = addresses[bit] & 0xFFFFFFFF
+            waves.scalar[register + 1] = addresses[bit] >> 32
+        elif bit not in _UNUSED:  # a kernel with scratch is refused where it needs them
             raise EmulationError(f"{kernel.name} asks for what is not emulated: property {bit}")
         register += count
     if descriptor.preload:

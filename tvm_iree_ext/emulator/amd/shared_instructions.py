@@ -95,7 +95,6 @@ class SharedInstruction:
             values: list[Array] = []
             for offset in offsets:
                 places = (base + offset) & _WRAP
-                memory.aligned(places, _alignment(form), lanes)
                 values += form.loaded(memory.load(places, form.element, form.count, lanes))
             waves.outstanding.begin(
                 MemoryOperation(counter, waves.active, waves.mask(), targets, values, keeps)
@@ -118,7 +117,6 @@ class SharedInstruction:
                 memory = WorkgroupMemory(waves)
                 for offset, value in zip(offsets, values, strict=True):
                     places = (base + offset) & _WRAP
-                    memory.aligned(places, _alignment(form), lanes & due[:, None])
                     memory.store(places, value, lanes & due[:, None])
                 waves.step = now
 
@@ -198,11 +196,6 @@ class SharedInstruction:
             )
 
         return execute
-
-
-def _alignment(form: AccessForm) -> int:
-    """What LLVM takes for granted: all of the access, and of 96 bits 128."""
-    return {12: 16}.get(form.bytes, form.bytes)
 
 
 @functools.cache

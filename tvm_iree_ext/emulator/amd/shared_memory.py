@@ -1,7 +1,8 @@
 """The shared memory (LDS) of each workgroup: what is declared, and what was written.
 
-An access outside of what the descriptor declares, one that is not aligned, and a read of bytes that
-nobody wrote are findings.
+An access outside of what the descriptor declares, an atomic one that is not aligned, and a read of
+bytes that nobody wrote are findings.  Others may have any alignment: Linux sets the chips up so
+(SH_MEM_CONFIG.ALIGNMENT_MODE), and LLVM makes use of it.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,48 @@
+import json
+
+import pytest
+
+from tvm_iree_ext.base.errors import EmulationError
+from tvm_iree_ext.cli.main import main
+from tvm_iree_ext.emulator import emulate_kernel
+
+pytest.importorskip("tinygrad")
+
+SOURCE = """
+from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def double(x: T.Buffer((64,), "int32"), y: T.Buffer((64,), "int32"), least: T.int32):
+    T.func_attr({"global_symbol": "double"})
+    for lane in T.thread_binding(64, thread="threadIdx.x"):
+        with T.sblock("double"):
+            i = T.axis.spatial(64, lane)
+            y[i] = T.max(x[i] * 2, least)
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "kernels.py"
+    path.write_text(SOURCE)
+    return f"{path}:double"
+
+
+def test_a_kernel_of_a_file_is_compiled_and_executed(source):
+    done = emulate_kernel(source, "rocm:gfx1100", sizes={"least": 1})
+    x, y = done.arrays["x"], done.arrays["y"]
+    assert (y == (2 * x).clip(1)).all()
+    assert (done.chip, done.launches, done.findings) == ("gfx1100", 1, ())
+    assert done.executed["s_endpgm"] == 2  # waves of 32 lanes
+
+
+def test_the_command_prints_what_was_executed(source, capsys):
+    assert main(["emulate", source, "least=1", "--target", "rocm:gfx942", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["findings"] == []
+    assert found["executed"]["s_endpgm"] == 1
+
+
+def test_a_number_that_is_missing_is_asked_for(source):
+    with pytest.raises(EmulationError, match="takes a number least; give least=N"):
+        emulate_kernel(source, "rocm:gfx942")
