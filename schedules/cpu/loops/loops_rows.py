@@ -26,7 +26,7 @@ from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory, Producer
 from tvm_iree_ext.schedules.shared.loops.loops_rows import RowNests
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
-_LEAST_ELEMENTS = 32  # of a row: several shorter ones are vectors together
+_LEAST_ELEMENTS = 64  # of a row: several shorter ones are vectors together
 _MOST_ELEMENTS = 1 << 18  # of a row, that are near when they are read again
 _OPERATIONS = 8  # for an element, about
 

@@ -215,10 +215,12 @@ class _Kernel:
             while lanes < size and lanes < runs:
                 lanes *= 2
             wanted = 0 if count is None else self._cores * _LANES_PER_CORE // max(count, 1)
-            while lanes * subgroups < min(runs, _MOST_LANES) and (
+            most = _MOST_LANES if wanted < _MOST_LANES else 2 * _MOST_LANES
+            while lanes * subgroups < min(runs, most) and (
                 lanes * subgroups < wanted or length > lanes * subgroups * _ELEMENTS_PER_LANE
             ):
                 subgroups *= 2
+            subgroups = min(subgroups, -(-runs // lanes))
         apart = max(1, _LANES_PER_WORKGROUP // size // subgroups)
         while count is not None and apart > 1 and count * lanes < self._cores * size * apart:
             apart //= 2

@@ -10,7 +10,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from tvm_iree_ext.programs.fusion.row_digits import Digit, RowTensors, are_same, is_whole, times
+from tvm_iree_ext.programs.fusion.row_digits import Digit, RowTensors, are_same, times
 from tvm_iree_ext.programs.fusion.row_nests import RowNest, loads_in
 from tvm_iree_ext.schedules.shared.loops.loops_nests import substitute
 from tvm_iree_ext.schedules.shared.loops.loops_rows import ROWS
@@ -39,6 +39,7 @@ class RowFunction:
         self._symbols: dict[ir.Var, ir.Var] = {}
         self._given: dict[ir.Var, ir.Var] = {}  # by the program's tensor
         self._own: dict[Any, ir.Var] = {}
+        self._own_digits: dict[Any, Sequence[Digit]] = {}
         self._copied: set[ir.Var] = set()  # results that are read by another shape, too
         self._results: dict[ir.Var, ir.Var] = {}
         like = {
@@ -107,8 +108,6 @@ class RowFunction:
                 (self._value(piece.digit, row, elements), self._count(piece.stride))
                 for piece in one.digits.pieces[axis.var]
             )
-        flat = _sum((var, self._count(digit.weight)) for digit, var in elements)
-        place = (row, flat)
 
         def load(node: ir.TensorLoad) -> Any:
             if node.source in nest.cells:
@@ -117,8 +116,7 @@ class RowFunction:
             if tensor in self._results and tensor not in self._copied:
                 return tirx.BufferLoad(self._results[tensor], list(node.indices))
             if tensor in self._tensors.written:
-                own = self._own_of(tensor, node.source)
-                return tirx.BufferLoad(own, self._own_place(own, place))
+                return tirx.BufferLoad(self._own[tensor], self._own_place(tensor, row, elements))
             operand = self._operands[node.source]
             if operand not in self._given:
                 name = f"b{len(self._given)}"
@@ -136,8 +134,9 @@ class RowFunction:
             target = self._results[tensor]
             indices = [placed(index) for index in store.indices]
         else:
-            target = self._own_of(tensor, store.buffer)
-            indices = self._own_place(target, place)
+            digits = [] if nest.reduced else [digit for digit, _ in elements]
+            target = self._make_own(tensor, store.buffer, digits)
+            indices = self._own_place(tensor, row, elements)
         stores = [tirx.BufferStore(target, placed(store.value), indices)]
         init = None
         if nest.init:
@@ -191,18 +190,48 @@ class RowFunction:
             return value
         return tirx.floormod(value, extent)
 
-    def _own_of(self, tensor: Any, like: ir.Var) -> ir.Var:
-        """A buffer of the function's own for a tensor that no other sees."""
-        if tensor not in self._own:
-            shape = [self._count(self._tensors.rows)]
-            if is_whole(self._tensors.digits[tensor], self._tensors):
-                shape.append(self._count(self._tensors.elements))
-            self._own[tensor] = tirx.decl_buffer(shape, str(like.ty.dtype), "own")
+    def _make_own(self, tensor: Any, like: ir.Var, digits: Sequence[Digit]) -> ir.Var:
+        """A buffer of the function's own, for a tensor that no other sees, as a nest goes."""
+        rows, self._own_digits[tensor] = self._count(self._tensors.rows), digits
+        shape = [rows, *(self._count(digit.extent) for digit in digits)]
+        self._own[tensor] = tirx.decl_buffer(shape, str(like.ty.dtype), "own")
         return self._own[tensor]
 
-    @staticmethod
-    def _own_place(own: ir.Var, place: tuple[Any, Any]) -> list[Any]:
-        return list(place[: len(own.ty.shape)])
+    def _own_place(
+        self, tensor: Any, row: ir.Var, elements: Sequence[tuple[Digit, ir.Var]]
+    ) -> list[Any]:
+        """Where the element is that a nest is at."""
+        digits = self._own_digits[tensor]
+        return [row, *(self._part(digit, digits, elements) for digit in digits)]
+
+    def _part(
+        self, digit: Digit, digits: Sequence[Digit], elements: Sequence[tuple[Digit, ir.Var]]
+    ) -> Any:
+        """A digit of the element that others are the digits of."""
+        within = [one for one in elements if _is_within(one[0], digit)]
+        if all(any(_is_within(one, other) for other in digits) for one, _ in elements):
+            return _sum((var, self._count(_quotient(one.weight, digit))) for one, var in within)
+        flat = _sum((var, self._count(one.weight)) for one, var in elements)
+        return tirx.floormod(
+            tirx.floordiv(flat, self._count(digit.weight)), self._count(digit.extent)
+        )
+
+
+def _is_within(digit: Digit, other: Digit) -> bool:
+    """Whether a digit is one, or a part, of another."""
+    if are_same(digit.weight, other.weight) and are_same(digit.extent, other.extent):
+        return True
+    numbers = [known(n) for n in (digit.weight, digit.extent, other.weight, other.extent)]
+    if any(number is None for number in numbers):
+        return False
+    weight, extent, least, many = (int(number or 0) for number in numbers)
+    return weight % least == 0 and least <= weight and weight * extent <= least * many
+
+
+def _quotient(weight: Any, digit: Digit) -> Any:
+    """How much of a digit one of its parts of such a weight is."""
+    whole, least = known(weight), known(digit.weight)
+    return 1 if whole is None or not least else whole // least
 
 
 def _sum(terms: Any) -> Any:
