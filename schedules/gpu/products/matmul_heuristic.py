@@ -114,13 +114,18 @@ def _run_bits(mma: Mma) -> int:
 def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     """The config for a product: the largest tiles, of no more than it needs, that fit the chip.
 
+    With rows or columns that only a call tells, nobody knows how many tiles there will be: they are
+    shared out to as many workgroups as the chip holds.
+
     Raises:
         ScheduleError: when nothing fits, with what the last attempt lacked.
     """
     search = _Search(shape, target)
     apart, config = search.best(search.costs())
-    if not _known(shape) or not search.cores:
+    if shape.k is None or not search.cores:
         return config
+    if not _known(shape):
+        return search.shared_out(config)
     shared = search.costs_of_shares(_GAIN * apart)
     best = min(shared, key=lambda one: shared[one], default=config)
     return best if shared.get(best, apart) < _GAIN * apart else config
@@ -167,15 +172,21 @@ class _Search:
             if self._cost(subgroups, tile, 1, self.cores) >= below:
                 continue
             try:
-                one = MatmulConfig(self.mma.name, subgroups, tiles, workgroups=self.cores)
-                plan = self.staged(one)
+                config = self.shared_out(MatmulConfig(self.mma.name, subgroups, tiles))
             except ScheduleError:
                 continue
-            workgroups = self.cores * MatmulRegisters(plan).occupancy.workgroups_per_core
-            found[replace(plan.config, workgroups=workgroups)] = self._cost(
-                subgroups, tile, 1, workgroups
-            )
+            found[config] = self._cost(subgroups, tile, 1, config.workgroups)
         return found
+
+    def shared_out(self, config: MatmulConfig) -> MatmulConfig:
+        """With all tiles and steps shared out to as many workgroups as the chip holds.
+
+        Raises:
+            ScheduleError: when they do not fit, with what they lack.
+        """
+        plan = self.staged(replace(config, workgroups=self.cores))
+        workgroups = self.cores * MatmulRegisters(plan).occupancy.workgroups_per_core
+        return replace(plan.config, workgroups=workgroups)
 
     def best(self, costs: Costs) -> tuple[float, MatmulConfig]:
         """The cheapest that fits the chip, and what it costs.
