@@ -168,3 +168,9 @@ def same_numbers(name, got, want, mask):
     a, b = (one.astype(f"u{width}").view(kind) for one in (got, want))
     signs = (a != 0) | (np.signbit(a) == np.signbit(b)) | (b != 0)
     return bool(((a == b) | (np.isnan(a) & np.isnan(b))).all() and signs.all())
+
+
+def test_halves_of_registers_are_chosen_by_opsel():
+    machine = Machine("gfx1100", rdna3.v_mov_b16_e64(v[1], v[0], opsel=1))
+    machine.waves.vector[0], machine.waves.vector[1] = 0x11112222, 0x33334444
+    assert (machine.run().vector[1] == 0x33331111).all()

@@ -73,10 +73,13 @@ class Instruction:
     @functools.cached_property
     def operands(self) -> Mapping[str, tuple[str, int]]:
         """The format, such as ``F32``, and bits of each operand by its field's name."""
-        return {
+        found = {
             name: (kind.name.removeprefix("FMT_NUM_").removeprefix("FMT_"), bits)
             for name, (kind, bits, _) in self.decoded.operands.items()
         }
+        # The tables name some operands as another encoding of the instruction does.
+        others = {name.removeprefix("v"): one for name, one in found.items() if name[:4] == "vsrc"}
+        return {**others, **found}
 
     def bits(self, field: str, default: int = 32) -> int:
         """An operand's bits."""

@@ -49,6 +49,7 @@ def _half(one: Instruction, half: str, reads: set[int]) -> Callable[[Waves], Arr
             reads.add(VCC)  # of 32 lanes
             getters.append(lambda waves: waves.lane_mask(VCC))
             continue
+        operand = "D0" if operand == "S2" else operand  # V_FMAC_DX9_ZERO
         if operand not in numbers:
             raise EmulationError(f"{name} takes {operand}")
         number = numbers[operand]

@@ -88,6 +88,8 @@ class VectorInstruction:
         return found
 
     def _input(self, name: str, bits: Mapping[str, int]) -> Getter:
+        if name == "S2" and not self.instruction.has("src2"):
+            name = "D0"  # V_FMAC_DX9_ZERO: what is added to is the result's register
         if name in _SOURCES:
             return self._source(name, bits.get(name, 32))
         if name == "D0":
@@ -112,7 +114,7 @@ class VectorInstruction:
     def _source(self, name: str, bits: int) -> Getter:
         one, index = self.instruction, int(name[1])
         field = next((field for field in _SOURCES[name] if one.has(field)), "")
-        if not field and one.plain_name.startswith(("V_FMAMK", "V_FMAAK")):
+        if not field:
             raise EmulationError(f"{one.name} has no {name}")
         plain = field if field in one.operands else field.removeprefix("v")
         form, width = one.form(plain), one.bits(plain)
