@@ -136,6 +136,17 @@ def test_two_numbers_become_a_pair(each_lane, line, kind):
         assert (same | np.isnan(want.astype("f4")) & np.isnan(found.astype("f4"))).all()
 
 
+def test_float64_becomes_bfloat16_by_rounding_once(each_lane):
+    middle = 1 + 2.0**-8  # between two numbers of bfloat16: what comes behind decides
+    a = np.concatenate([floats(7, "f8", 20), [middle, middle + 2.0**-40, np.inf, 1e300] * 8])
+    got = each_lane("cvt.rn.bf16.f64 %d, %a;", a.view("u8"), gives="u2").view(ml_dtypes.bfloat16)
+    for value, found in zip(a.tolist(), got.astype("f8").tolist(), strict=True):
+        if abs(value) > 1e299:
+            assert found == np.inf
+        else:
+            assert Fraction(found) == rounded(Fraction(value), 7, -126, "rn")
+
+
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_pairs_of_8_bits_become_halves(each_lane, kind):
     codes = np.arange(256, dtype=np.uint8)

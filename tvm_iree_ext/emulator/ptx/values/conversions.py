@@ -184,7 +184,7 @@ def _from_integer(one: PtxInstruction, gives: str) -> Convert:
 
 
 def _odd_float32(a: Value) -> Value:
-    """An integer as float32, rounded so that rounding it to bfloat16 is rounding once."""
+    """A number as float32, rounded so that rounding it to bfloat16 is rounding once."""
     total = a.astype(np.float64)
     narrow = exact.directed(np.asarray(total), np.float64(0), np.float32, "rz")
     bits = np.asarray(narrow).view(np.uint32)
@@ -205,7 +205,7 @@ def _between_floats(one: PtxInstruction, gives: str, source: str) -> Convert:
             a = _TO_INTEGER[whole](a)
         if gives == "bf16":
             if source == "f64":
-                raise ValueError("f64 to bf16")
+                a = _odd_float32(a)
             result = to_bfloat16(a, towards_zero=rounding == "rz")
             return np.where(_negative(a), np.uint16(0), result) if one.has("relu") else result
         if rounding and a.dtype.itemsize > wanted.itemsize:
