@@ -8,6 +8,7 @@ from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.emulator.findings import BOUNDS, Site, Where
 from tvm_iree_ext.emulator.tensor_maps import decode
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
+from tvm_iree_ext.runtime.launch_graph import LaunchGraph
 
 SITE = Site("store", lambda index: Where((0, 0, 0), 0, index[-1]))
 
@@ -101,3 +102,24 @@ def test_a_tensor_map_is_what_the_plan_says():
     assert (found.address, found.extents, found.box) == (4096, (64, 30), (64, 8))
     with pytest.raises(DriverError, match="status 1"):
         gpu.tensor_map(step, 4097)
+
+
+def test_launches_may_be_a_graph():
+    gpu = Gpu("cuda", library=EmulatedDriver("cuda", "sm_90a", load))
+    data = np.arange(4, dtype=np.uint32)
+    first, second = gpu.allocate(data.nbytes), gpu.allocate(data.nbytes)
+    for address in (first, second):
+        gpu.write(address, data.ctypes.data, data.nbytes)
+    function = gpu.function(gpu.load([b"code"]), "double")
+    arguments = [{"array": "x"}, {"value": 4, "dtype": "int32"}]
+    step = {"launch": "double", "grid": [1, 1, 1], "block": [32, 1, 1], "shared": 0}
+    twice = [gpu.prepared(function, {**step, "arguments": arguments})] * 2
+    graph = LaunchGraph(gpu, twice, {"x": first})
+    graph({"x": first}, 0)
+    graph({"x": second}, 0)
+    graph({"x": second}, 0)
+    found = np.empty_like(data)
+    for address, factor in ((first, 4), (second, 16)):
+        gpu.read(found.ctypes.data, address, found.nbytes)
+        assert found.tolist() == (factor * data).tolist()
+    graph.close()

@@ -43,7 +43,7 @@ _USUAL_SHARED = 48 << 10  # bytes that CUDA gives a kernel without being told of
 _NOTHING = (
     "hipInit", "hipSetDevice", "hipDeviceSynchronize", "cuInit", "cuDeviceGet",
     "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSynchronize",
-    "hipGetDevice", "cuCtxGetCurrent",
+    "hipGetDevice", "cuCtxGetCurrent", "cuGraphDestroy", "cuGraphExecDestroy",
 )  # fmt: skip
 
 _SAME = {
@@ -57,6 +57,9 @@ _SAME = {
     "hipModuleLaunchKernel": "launch", "cuLaunchKernel": "launch",
     "cuDeviceGetAttribute": "attribute", "cuFuncSetAttribute": "set_attribute",
     "cuTensorMapEncodeTiled": "encode_tensor_map",
+    "cuGraphCreate": "graph", "cuGraphAddKernelNode": "add_node",
+    "cuGraphInstantiateWithFlags": "instantiate",
+    "cuGraphExecKernelNodeSetParams": "set_node", "cuGraphLaunch": "launch_graph",
 }  # fmt: skip
 
 
@@ -137,6 +140,7 @@ class EmulatedDriver:
         self._modules: list[Mapping[str, EmulatedFunction]] = []
         self._functions: list[tuple[str, EmulatedFunction]] = []
         self._made: dict[str, _Function] = {}
+        self._graphs: list[list[_BoundLaunch]] = []
         self._shared: dict[int, int] = {}  # bytes of shared memory that a kernel may be given
 
     def __getattr__(self, name: str) -> _Function:
@@ -221,18 +225,65 @@ class EmulatedDriver:
         return 0
 
     def _launch(self, function: Any, *rest: Any) -> int:
-        gx, gy, gz, bx, by, bz, shared, _stream, places, _extra = rest
+        *extents, _stream, places, _extra = rest
+        return self._execute(self._bound(function.value, extents, places))
+
+    def _bound(self, number: int, extents: Sequence[int], places: Any) -> "_BoundLaunch":
+        """A launch with its arguments' bytes, which the driver copies when it is told of it."""
+        sizes = self._functions[number - 1][1].argument_sizes
+        arguments = [ctypes.string_at(places[place], size) for place, size in enumerate(sizes)]
+        return _BoundLaunch(number, tuple(extents), arguments)
+
+    def _execute(self, bound: "_BoundLaunch") -> int:
+        gx, gy, gz, bx, by, bz, shared = bound.extents
         usual = _USUAL_SHARED if self.device.kind == "cuda" else shared
-        if shared > self._shared.get(function.value, usual):
+        if shared > self._shared.get(bound.number, usual):
             return _INVALID
-        name, emulated = self._functions[function.value - 1]
-        sizes = emulated.argument_sizes
-        arguments = [ctypes.string_at(places[number], size) for number, size in enumerate(sizes)]
+        name, emulated = self._functions[bound.number - 1]
         self.launches += 1
-        launch = EmulatedLaunch(self.device, name, (gx, gy, gz), (bx, by, bz), shared, arguments)
+        launch = EmulatedLaunch(
+            self.device, name, (gx, gy, gz), (bx, by, bz), shared, bound.arguments
+        )
         emulated.launch(launch)
         self.device.memory.findings.check(name)
         return 0
+
+    def _graph(self, found: Any, flags: int) -> int:
+        """CUDA's graphs: launches that are told once, and started together."""
+        self._graphs.append([])
+        found._obj.value = len(self._graphs)
+        return 0
+
+    def _add_node(self, found: Any, graph: Any, before: Any, count: Any, described: Any) -> int:
+        nodes = self._graphs[graph.value - 1]
+        nodes.append(self._node(described._obj))
+        found._obj.value = len(nodes)
+        return 0
+
+    def _node(self, described: Any) -> "_BoundLaunch":
+        """A launch from CUDA_KERNEL_NODE_PARAMS."""
+        count = len(self._functions[described.function - 1][1].argument_sizes)
+        places = (ctypes.c_void_p * count).from_address(described.arguments)
+        return self._bound(described.function, list(described.extents), places)
+
+    def _instantiate(self, found: Any, graph: Any, flags: Any) -> int:
+        self._graphs.append(list(self._graphs[graph.value - 1]))
+        found._obj.value = len(self._graphs)
+        return 0
+
+    def _set_node(self, made: Any, node: Any, described: Any) -> int:
+        self._graphs[made.value - 1][node.value - 1] = self._node(described._obj)
+        return 0
+
+    def _launch_graph(self, made: Any, stream: Any) -> int:
+        return next(filter(None, map(self._execute, self._graphs[made.value - 1])), 0)
+
+
+@dataclass(frozen=True)
+class _BoundLaunch:
+    number: int
+    extents: tuple[int, ...]
+    arguments: Sequence[bytes]
 
 
 def _nothing(*_arguments: Any) -> int:
