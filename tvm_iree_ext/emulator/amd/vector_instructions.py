@@ -266,7 +266,7 @@ class VectorInstruction:
         one = self.instruction
         number = one.get("vdst")
         if number < FIRST_VECTOR:
-            raise EmulationError(f"{one.name} writes a scalar register")
+            return self._scalar_result(number)
         finish = self._finish(width if bits != 64 else 64)
         register = number - FIRST_VECTOR
         if bits == 64:
@@ -285,6 +285,14 @@ class VectorInstruction:
             return self._half_result(register, finish)
         self._note(self.writes, number, 1)
         return lambda waves, value: waves.write_vector(register, finish(value))
+
+    def _scalar_result(self, number: int) -> Putter:
+        """The result of V_S_EXP_F32 and the like: one number for each wave."""
+        one = self.instruction
+        if not one.name.startswith("V_S_") or one.bits("vdst") != 32:
+            raise EmulationError(f"{one.name} writes a scalar register")
+        self._note(self.writes, number, 1)
+        return lambda waves, value: waves.write_scalar(number, value[:, 0])
 
     def _half_result(self, register: int, finish: Callable[[Array], Array]) -> Putter:
         """A result of 16 bits: which half of the register it is, and what becomes of the other."""
