@@ -76,30 +76,21 @@ def test_the_code_as_it_is_has_no_fault(product, order):
 
 
 def test_each_wait_that_is_dropped_is_found(product):
-    found, dropped = [], 0
     (kernel,) = read_code_object((product[0] / "kernel.hsaco").read_bytes()).values()
     waits = [one for one in instructions(kernel) if one.name == "S_WAITCNT"]
+    assert len(waits) > 5
     for wait in waits:
         word = struct.pack("<I", words(wait) & 0xFFFF0000 | NO_WAIT)
-        said = outcome(product, lambda k, at=wait.place, word=word: patched(k, at, word))
-        dropped += 1
-        found.append(bool(said))
-    assert dropped > 2
-    # A wait for what another wait or the end covers, too, changes nothing.
-    assert sum(found) >= 0.6 * dropped
+        assert outcome(product, lambda k, at=wait.place, word=word: patched(k, at, word)), wait
 
 
-def test_a_barrier_that_is_dropped_is_found_in_some_order(product):
+def test_each_barrier_that_is_dropped_is_found(product):
     (kernel,) = read_code_object((product[0] / "kernel.hsaco").read_bytes()).values()
     barriers = [one for one in instructions(kernel) if one.name == "S_BARRIER"]
     assert barriers
     nop = struct.pack("<I", 0xBF800000)
-    for barrier in barriers[:1]:
-        said = [
-            outcome(product, lambda k, at=barrier.place: patched(k, at, nop), order)
-            for order in (0, 1)
-        ]
-        assert any(said)
+    for barrier in barriers:
+        assert outcome(product, lambda k, at=barrier.place: patched(k, at, nop)), barrier
 
 
 @pytest.mark.parametrize("name", ["GLOBAL_STORE", "DS_READ", "DS_WRITE", "V_MFMA"])

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.emulator.amd.decoding import Instruction
 from tvm_iree_ext.emulator.amd.operands import is_register, scalar_getter, vector_getter
 from tvm_iree_ext.emulator.amd.wave_state import FIRST_VECTOR, Array, CodeStep, Waves
@@ -182,8 +181,3 @@ class LaneInstruction:
             return (chosen >> (4 * (lane % 8)).astype(np.uint32) & np.uint32(15)).astype(np.int64)
 
         return places
-
-
-def unknown(instruction: Instruction) -> EmulationError:
-    """The error for an instruction that nothing executes."""
-    return EmulationError(f"{instruction!r} is not emulated")
