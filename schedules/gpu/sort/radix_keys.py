@@ -47,7 +47,9 @@ class RadixKey:
     def _number(self, value: int) -> Expr:
         if value < 1 << 63:
             return tirx.const(value, self._type)
-        return tirx.reinterpret(self._type, tirx.const(value - (1 << 64), "int64"))
+        # No constant of TVM's is as large, nor may it fold one of halves.
+        high = held(tirx.const(value >> 32, self._type))
+        return (high << tirx.const(32, self._type)) | tirx.const(value & 0xFFFFFFFF, self._type)
 
     def key(self, word: Expr) -> Expr:
         """The key of an element as it lies in memory."""

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from tvm import ir
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
+from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.sort.sort_rule import GpuSort
@@ -117,6 +120,20 @@ def test_keys_of_64_bits_have_eight_digits(dtype):
     config = LoweringConfig("radix", workgroup_tile={"elements": 32, "lanes": 32})
     op = ops.sort(keys, dimension=0, region=">")
     check_digits(op, "cuda:sm_90a", {"operand0": keys}, config)
+
+
+@pytest.mark.skipif(bool(nvrtc_obstacle()), reason=nvrtc_obstacle())
+def test_keys_of_64_bits_compile_for_cuda():
+    """Constants of more than 63 bits have no form of their own in TVM."""
+    target, functions = make_target("cuda:sm_80"), {}
+    config = LoweringConfig("radix", workgroup_tile={"elements": 32, "lanes": 32})
+    for dtype in ("int64", "uint64", "float64"):
+        for name, region in (("rising", "<"), ("falling", ">")):
+            op = ops.sort(TensorType((70,), dtype), dimension=0, region=region)
+            (function,) = choose(op, target).lower(op, target, config).functions.values()
+            name = f"{dtype}_{name}"
+            functions[name] = function.with_attr("global_symbol", name)
+    assert compile_device(ir.IRModule(functions), target).ptx.count(".entry ") >= len(functions)
 
 
 @pytest.mark.parametrize("length", [0, 1, 64, 65, 200])
