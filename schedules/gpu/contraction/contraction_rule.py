@@ -17,7 +17,7 @@ from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
 )
 from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import lower_by_warpgroups
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
-from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
+from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import shared_out_config
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_space import matmul_space
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
@@ -66,7 +66,7 @@ class GpuContraction(GpuRule):
         if found and all(side in found.pad or matrices.row_by_row(side) for side in SIDES):
             return found
         pad = sides_to_pad(shape, target, together=False)
-        config = matmul_config(shape.padded(pad), target)
+        config = shared_out_config(shape.padded(pad), target)
         return lowering_config(replace(config, pad=pad))
 
     def space(self, op: Contraction, target: Target) -> TuningSpace:

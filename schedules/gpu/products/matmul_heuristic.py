@@ -114,21 +114,34 @@ def _run_bits(mma: Mma) -> int:
 def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     """The config for a product: the largest tiles, of no more than it needs, that fit the chip.
 
-    With rows or columns that only a call tells, nobody knows how many tiles there will be: they are
-    shared out to as many workgroups as the chip holds.
-
     Raises:
         ScheduleError: when nothing fits, with what the last attempt lacked.
     """
     search = _Search(shape, target)
     apart, config = search.best(search.costs())
-    if shape.k is None or not search.cores:
+    if not _known(shape) or not search.cores:
         return config
-    if not _known(shape):
-        return search.shared_out(config)
     shared = search.costs_of_shares(_GAIN * apart)
     best = min(shared, key=lambda one: shared[one], default=config)
     return best if shared.get(best, apart) < _GAIN * apart else config
+
+
+def shared_out_config(shape: MatmulShape, target: Target) -> MatmulConfig:
+    """The config for a product with rows or columns that only a call tells.
+
+    Nobody knows how many tiles there will be.  On NVIDIA's chips they are shared out to as many
+    workgroups as the chip holds: on an H100 a block of 128 tokens in float32 takes 229 us so, and
+    774 with a workgroup for each tile, of which there are 6 (`gpu-day --models gpt2_block_dynamic`,
+    2026-11-26).
+
+    Raises:
+        ScheduleError: when nothing fits, with what the last attempt lacked.
+    """
+    config = matmul_config(shape, target)
+    if _known(shape) or shape.k is None or target.kind.name != "cuda" or config.workgroups:
+        return config
+    search = _Search(shape, target)
+    return search.shared_out(config) if search.cores else config
 
 
 class _Search:
