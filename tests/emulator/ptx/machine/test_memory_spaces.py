@@ -76,14 +76,6 @@ def test_what_is_wrong_with_an_access_is_found(run_ptx, line, kind):
     assert findings[0].instruction == line.split(";")[-2].strip()
 
 
-@pytest.mark.parametrize("place", [-4, 64, 124])
-def test_what_lies_beside_a_variable_is_not_the_next_one(run_ptx, place):
-    shared = ".shared .align 16 .b8 a[64]; .shared .align 16 .b8 b[64];"
-    body = f"mov.u64 %rd5, a; st.shared.u32 [%rd5+{place}], %r0;"
-    _, findings = run_ptx(body, np.zeros(1, "u4"), shared=shared, check=False)
-    assert [finding.kind for finding in findings] == ["out of bounds"]
-
-
 def test_dynamic_shared_memory_is_what_the_launch_gives(run_ptx):
     body = "mov.u64 %rd5, d; mad.wide.u32 %rd6, %r0, 4, %rd5; st.shared.u32 [%rd6], %r0;"
     shared = ".extern .shared .align 16 .b8 d[];"

@@ -4,7 +4,7 @@ It begins as noise, and knows which of its bytes were written, and which of thos
 that no fence of the asynchronous proxy came after (PTX ISA, *Async proxy*).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,8 @@ Change = Callable[[np.ndarray, np.ndarray], np.ndarray]
 class PrivateMemory:
     """Memory of which each owner, a workgroup or a lane, has as many bytes; it begins as noise."""
 
-    def __init__(
-        self,
-        name: str,
-        owners: int,
-        size: int,
-        noise: np.random.Generator,
-        parts: Sequence[tuple[int, int]] | None = None,
-    ) -> None:
-        """``parts`` are the bytes of it that may be accessed, by default all."""
+    def __init__(self, name: str, owners: int, size: int, noise: np.random.Generator) -> None:
         self.name, self.size = name, size
-        self._open = np.full(size + 16, parts is None)  # an access is of at most 16 bytes
-        for start, end in parts or ():
-            self._open[start:end] = True
         self.stride = -(-size // 128) * 128 + 128
         whole = owners * self.stride
         self.bytes = np.frombuffer(bytearray(noise.bytes(whole)), np.uint8)
@@ -76,12 +65,10 @@ class PrivateMemory:
         mask = lanes.mask
         at = offsets.astype(np.int64)
         wrong = (at < 0) | (at + size > self.size)
-        known = np.where(wrong, 0, at)
-        wrong |= ~(self._open[known] & self._open[known + (size - 1)])
         if wrong.any():
             wrong = wrong & lanes.active
             if wrong.any():
-                message = f"{size} bytes outside of what the kernel has of {self.name} memory"
+                message = f"{size} bytes outside of the {self.size} of {self.name} memory"
                 lanes.found(BOUNDS, message, wrong, offsets)
             mask = lanes.active & ~wrong
             mask = mask & (at >= 0) & (at + size <= self.size)

@@ -35,7 +35,6 @@ _MOST_BYTES = 256 << 20  # of shared and of local memory at a time
 _MOST_SHARED = {
     80: 164 << 10, 86: 100 << 10, 89: 100 << 10, 90: 228 << 10, 100: 228 << 10, 120: 100 << 10,
 }  # fmt: skip
-_ROOM = 128  # bytes between variables of shared memory
 _RESERVED = 1024  # bytes of shared memory before a kernel's own, from sm_80 on
 
 
@@ -105,8 +104,8 @@ class _Kernel:
             self._refuse(launch, f"{lanes} lanes; it is made for {limit}")
             return
         layout = _SharedLayout(self._module, self._name, launch.shared)
-        if layout.needed > (most := _MOST_SHARED.get(_number(launch.device.chip), layout.needed)):
-            self._refuse(launch, f"{layout.needed} bytes of shared memory; {most} are the most")
+        if layout.nbytes > (most := _MOST_SHARED.get(_number(launch.device.chip), layout.nbytes)):
+            self._refuse(launch, f"{layout.nbytes} bytes of shared memory; {most} are the most")
             return
         parameters, offsets = _parameters(self._function.parameters, launch.arguments)
         each = -(-lanes // WARP)
@@ -160,10 +159,8 @@ def _parameters(
 
 
 class _SharedLayout:
-    """Where a kernel's variables lie in shared memory: declared ones, then what the launch gives.
-
-    Between them is room that is nobody's, so that an access beyond one is not in the next.
-    """
+    """Where a kernel's variables lie in shared memory: declared ones, then what the launch
+    gives."""
 
     def __init__(self, module: PtxModule, name: str, dynamic: int) -> None:
         kernel = module.functions[name]
@@ -173,16 +170,13 @@ class _SharedLayout:
                 variables += [v for v in function.variables.values() if v.space == "shared"]
         variables += [one for one in module.variables.values() if one.space == "shared"]
         self.offsets: dict[str, int] = {}
-        self.parts: list[tuple[int, int]] = []
-        end = self.needed = _RESERVED
+        end = _RESERVED
         for one in sorted(variables, key=lambda one: one.nbytes == 0):
             end = -(-end // one.alignment) * one.alignment
             self.offsets[one.name] = end
-            size = one.nbytes or dynamic
-            self.parts.append((end, end + size))
-            self.needed += size
-            end += size + _ROOM
-        self.nbytes, self.dynamic = end, dynamic
+            end += one.nbytes
+        self.nbytes = end + dynamic
+        self.dynamic = dynamic
 
 
 class _Batch:
@@ -208,9 +202,7 @@ class _Batch:
         launch, memory = self._launch, self._launch.device.memory
         lanes = launch.block[0] * launch.block[1] * launch.block[2]
         state = GroupState(len(places), lanes, early=bool(launch.device.order % 2))
-        shared = PrivateMemory(
-            "shared", len(places), self._layout.nbytes, self._rng, self._layout.parts
-        )
+        shared = PrivateMemory("shared", len(places), self._layout.nbytes, self._rng)
         if self._program.has_warpgroups:
             shared.follow_proxies()
         strands = []
@@ -308,7 +300,7 @@ class _Batch:
         simple: dict[str, Any] = {
             "laneid": lane[None], "nwarpid": np.uint32(64), "smid": np.uint32(0),
             "dynamic_smem_size": np.uint32(self._layout.dynamic),
-            "total_smem_size": np.uint32(self._layout.needed),
+            "total_smem_size": np.uint32(self._layout.nbytes),
             "cluster_ctarank": np.uint32(0), "cluster_nctarank": np.uint32(1),
             "cluster_ctaid": np.uint32(0), "cluster_nctaid": np.uint32(1),
             "is_explicit_cluster": np.uint32(0), "clock": np.uint32(0), "clock64": np.uint64(0),
