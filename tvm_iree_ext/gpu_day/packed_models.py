@@ -20,7 +20,6 @@ from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.bench.programs.contenders import ProgramSubject, host_array, leaves
 from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS
-from tvm_iree_ext.bench.programs.program_case import ProgramCase
 from tvm_iree_ext.bench.programs.program_trial import reference
 from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
 from tvm_iree_ext.gpu_day.packed_checks import Packed, in_words, keep_loaded
@@ -52,7 +51,7 @@ def packed_model(task: ModelTask) -> Packed:
             subject = ProgramSubject(case.framework, case.make(), place)
             program = _built(subject, task.target, folder)
             arguments = [host_array(one) for one in leaves(subject, subject.model.arguments)]
-            want = _reference(case, subject)
+            want = reference(case, subject)
             keep_loaded(folder)
             weights = _named_weights(subject, folder)
     except (ExtError, RuntimeError) as error:
@@ -65,7 +64,10 @@ def packed_model(task: ModelTask) -> Packed:
         "target": task.target,
         "framework": case.framework,
         "module": case.module,
-        "results": [[list(one.shape), dtype] for one, dtype in _results(program, want)],
+        "results": [
+            [list(one.shape), result.dtype]
+            for one, result in zip(want, program.main.signature.results, strict=True)
+        ],
         "weights": weights,
         "tolerance": [case.relative, case.absolute],
     }
@@ -80,20 +82,6 @@ def _built(subject: ProgramSubject, target: str, folder: Path) -> Program:
     model = subject.model
     build = from_torch if subject.framework == "torch" else from_jax
     return build(model.function, *model.arguments, target=target, folder=folder, **model.options)
-
-
-def _reference(case: ProgramCase, subject: ProgramSubject) -> list[np.ndarray]:
-    if case.framework == "torch":
-        import torch
-
-        with torch.no_grad():
-            return reference(case, subject)
-    return reference(case, subject)
-
-
-def _results(program: Program, want: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, str]]:
-    signature = program.main.signature
-    yield from zip(want, (one.dtype for one in signature.results), strict=True)
 
 
 def _named_weights(subject: ProgramSubject, folder: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tvm_iree_ext.runtime.launch.driver import Gpu, PreparedLaunch, Step
+from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, PreparedLaunch, Step
 from tvm_iree_ext.runtime.launch.launcher import Kernels
 
 _LEAST_LAUNCHES = 3  # of a plan that is worth a graph
@@ -50,7 +50,11 @@ class Launches:
                 if self._graph is None:
                     addresses = self._addresses(arrays, workspace)
                     self._graph = LaunchGraph(self._kernels.gpu, self._steps, addresses)
-                self._graph(self._moving(arrays, workspace), stream)
+                try:
+                    self._graph(self._moving(arrays, workspace), stream)
+                except DriverError:
+                    self._graph = None  # some of its launches may have old addresses
+                    raise
             return
         self._kernels.launch(self._steps, self._addresses(arrays, workspace), stream)
         self._was_called = True

@@ -114,11 +114,14 @@ def reference(case: ProgramCase, subject: ProgramSubject) -> list[np.ndarray]:
     if case.framework == "torch":
         import copy
 
+        import torch
+
         module, arguments = model.function, model.arguments
         if case.reference == "float64":
             module = copy.deepcopy(module).double()  # type: ignore[attr-defined]
             arguments = tuple(one.double() if one.is_floating_point() else one for one in arguments)
-        found = module(*arguments)
+        with torch.no_grad():
+            found = module(*arguments)
     else:
         import jax
 
