@@ -6,17 +6,15 @@ import sys
 
 import numpy as np
 import pytest
+from fake_gpu import kernels_of_program
 
 from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS
 from tvm_iree_ext.bench.programs.program_case import ProgramCase
-from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.frontends.jax_and_torch import from_torch, import_jax
 from tvm_iree_ext.gpu_day.archive import write_archive
 from tvm_iree_ext.gpu_day.packed_models import ModelTask, packed_model
 from tvm_iree_ext.on_gpu import program_run
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
-from tvm_iree_ext.programs import program_constants, program_lowering
-from tvm_iree_ext.programs.program_gpu import kernel_module
 from tvm_iree_ext.runtime.launch.launcher import PARAMETERS
 from tvm_iree_ext.targets.names import make_target
 
@@ -44,11 +42,8 @@ def archive(gpu, tmp_path, monkeypatch):
     pytest.importorskip("jax")
     case = ProgramCase("scaled_sums", "jax", "small_models")
     model = case.make()
-    constants = program_constants.Constants()
     imported = import_jax(model.function, *model.arguments)
-    scheduled = program_lowering.scheduled_program(imported, make_target(TARGET), constants, ())
-    _, kernels = lower_with_host(kernel_module(scheduled.module), make_target(TARGET))
-    gpu.kernels = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
+    gpu.kernels = kernels_of_program(imported, make_target(TARGET))
     gpu.room = 1 << 40  # for what flushes the cache, which is never touched
     return packed_archive(case, tmp_path, monkeypatch)
 

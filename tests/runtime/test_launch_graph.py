@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from fake_gpu import compiled, driver_library, gpu
+from fake_gpu import compiled, driver_library, gpu, kernels_of_program
 from places import DATA
 
-from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.program_checks import recorded_arrays
-from tvm_iree_ext.programs import program_constants, program_lowering
 from tvm_iree_ext.programs.program_build import build_program
-from tvm_iree_ext.programs.program_gpu import kernel_module
 from tvm_iree_ext.runtime import launch_graph
 from tvm_iree_ext.runtime.launch.driver import Gpu
 from tvm_iree_ext.runtime.launch.launcher import Kernels
@@ -41,10 +38,7 @@ def folder(imported, tmp_path_factory):
 @pytest.fixture
 def device(imported, gpu):
     """A GPU that has the program's kernels."""
-    constants = program_constants.Constants()
-    scheduled = program_lowering.scheduled_program(imported, TARGET, constants, ())
-    _, kernels = lower_with_host(kernel_module(scheduled.module), TARGET)
-    gpu.kernels = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
+    gpu.kernels = kernels_of_program(imported, TARGET)
     return gpu
 
 

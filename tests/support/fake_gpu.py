@@ -17,6 +17,9 @@ import numpy as np
 import pytest
 from native_compiler import compile_native
 
+from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
+from tvm_iree_ext.programs import program_constants, program_lowering
+from tvm_iree_ext.programs.program_gpu import kernel_module
 from tvm_iree_ext.runtime.launch import driver
 from tvm_iree_ext.runtime.launch.driver import DRIVERS
 from tvm_iree_ext.simulator.base.lane_values import element_type
@@ -165,6 +168,14 @@ class FakeGpu:
         assert stride == columns * np.dtype(dtype).itemsize
         array = np.frombuffer(self.memory, dtype, rows * columns, at).reshape(rows, columns)
         return TensorMap(array, (high, wide), 16 << swizzle)
+
+
+def kernels_of_program(imported, target):
+    """The lowered kernels of an imported program, by name, for a GPU to run."""
+    constants = program_constants.Constants()
+    scheduled = program_lowering.scheduled_program(imported, target, constants, ())
+    _, kernels = lower_with_host(kernel_module(scheduled.module), target)
+    return {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
 
 
 def _bytes(parameter):
