@@ -37,12 +37,20 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
         metavar="O",
         help="of B: NxK or KxN; repeatable (default: both)",
     )
+    parser.add_argument(
+        "--time",
+        action="store_true",
+        help="of AMD's chips, print what a model of their cores says of the loops, not counts:"
+        " the share of the matrix units' time, why they idle, subgroups, bytes a cycle; nothing is"
+        " run",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--markdown", action="store_true", help="print a table of Markdown")
     what.add_argument(
         "--summary", action="store_true",
         help="print a short table of Markdown: instructions for each matrix instruction (attention:"
-        " FLOP for each instruction), ours for each order of B, and the bar",
+        " FLOP for each instruction), ours for each order of B, and the bar; with --time, shares"
+        " of the matrix units' time",
     )  # fmt: skip
     what.add_argument("--json", action="store_true", help="print a line of JSON for each row")
     parser.set_defaults(run=run_gpu_table)
@@ -50,14 +58,15 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
 
 def run_gpu_table(args: argparse.Namespace) -> int:
     """Print the table; 1 where a cell is behind."""
-    table = ext.inspection.hot_loops
+    table, times = ext.inspection.hot_loops, ext.inspection.hot_loop_times
     rows = []
-    for row in table.gpu_table(args.case, args.target, args.order):
+    for row in table.gpu_table(args.case, args.target, args.order, timed=args.time):
         rows.append(row)
         if args.json:
             print(json.dumps(table.row_data(row)), flush=True)
     if args.summary:
-        print(table.summary_markdown(rows))
+        print(times.shares_markdown(rows) if args.time else table.summary_markdown(rows))
     elif not args.json:
-        print(table.table_text(rows, markdown=args.markdown))
+        text = times.times_text if args.time else table.table_text
+        print(text(rows, markdown=args.markdown))
     return int(any(row.verdict == "behind" for row in rows))

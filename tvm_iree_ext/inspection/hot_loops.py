@@ -15,6 +15,7 @@ from tvm_iree_ext.base.errors import BuildError, ScheduleError, TargetError
 from tvm_iree_ext.codegen.gpu.device_code import KernelResources, compile_device
 from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts
 from tvm_iree_ext.inspection.hot_loop_kernels import CASES, ORDERS, Bound
+from tvm_iree_ext.inspection.loop_time.hot_loop_time import TimedLoop, timed_loop
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.names import make_target
 
@@ -22,6 +23,8 @@ TARGETS = (
     "rocm:gfx90a", "rocm:gfx942", "rocm:gfx950", "rocm:gfx1100", "rocm:gfx1201",
     "cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100",
 )  # fmt: skip
+TIMED_TARGETS = tuple(name for name in TARGETS if name.startswith("rocm"))
+"""Those with a model of time."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class HotLoopRow:
     """A case on a chip, with B in one order: our counts, and the bar; or why there is none.
 
     ``whole`` counts the kernel, where the compiler left no loop around matrix instructions.
+    ``timed`` is the modelled time, where it was asked for and the chip has a model.
     """
 
     case: str
@@ -54,6 +58,7 @@ class HotLoopRow:
     resources: KernelResources | None = None
     bound: Bound | None = None
     bar: Bar | None = None
+    timed: TimedLoop | None = None
     obstacle: str = ""
 
     @property
@@ -99,11 +104,19 @@ def bar(case: str, chip: str) -> Bar | None:
 
 
 def gpu_table(
-    cases: Iterable[str] = (), targets: Iterable[str] = (), orders: Iterable[str] = ()
+    cases: Iterable[str] = (),
+    targets: Iterable[str] = (),
+    orders: Iterable[str] = (),
+    *,
+    timed: bool = False,
 ) -> Iterable[HotLoopRow]:
     """Compile and count, row by row; by default all cases, targets and orders.
 
-    ``orders`` are of cases that have B.
+    Args:
+        cases: names of :data:`~tvm_iree_ext.inspection.hot_loop_kernels.CASES`.
+        targets: by default of :data:`TARGETS`; with a model of time where that is asked for.
+        orders: of cases that have B.
+        timed: whether to model the time of the loops.
 
     Raises:
         ScheduleError: for a name that is none of these.
@@ -111,10 +124,10 @@ def gpu_table(
     names = _named(cases, tuple(CASES), "case")
     chosen = _named(orders, tuple(ORDERS), "order")
     for name in names:
-        for target in tuple(targets) or TARGETS:
+        for target in tuple(targets) or (TIMED_TARGETS if timed else TARGETS):
             for order in CASES[name].orders:
                 if order in chosen or order not in ORDERS:
-                    yield _row(name, target, order)
+                    yield _row(name, target, order, timed)
 
 
 def _named(given: Iterable[str], known: Sequence[str], what: str) -> Sequence[str]:
@@ -124,7 +137,7 @@ def _named(given: Iterable[str], known: Sequence[str], what: str) -> Sequence[st
     return given or known
 
 
-def _row(name: str, target: str, order: str) -> HotLoopRow:
+def _row(name: str, target: str, order: str, timed: bool) -> HotLoopRow:
     made = make_target(target)
     given: dict[str, Any] = {"case": name, "target": target, "order": order}
     try:
@@ -138,6 +151,8 @@ def _row(name: str, target: str, order: str) -> HotLoopRow:
     except (BuildError, TargetError) as refused:
         return HotLoopRow(**given, obstacle=str(refused))
     counted = code.instructions(scheduled.kernel)
+    if timed and made.kind.name == "rocm":
+        given["timed"] = timed_loop(code, scheduled.kernel)
     return HotLoopRow(
         **given,
         hot_loop=(counted.hot_loop or counted.whole) if counted else None,

@@ -86,10 +86,41 @@ def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructi
     Raises:
         BuildError: where the assembly has no such kernel.
     """
+    lines, classify = _lines(assembly, kind, kernel)
+    hot = _hot_loop(lines, classify)
+    return KernelInstructions(
+        _count(lines, classify), _count(lines[hot[0] : hot[1] + 1], classify) if hot else None
+    )
+
+
+def hot_loop_text(assembly: str, kind: str, kernel: str) -> list[str]:
+    """The instructions of the hot loop as they are printed; none where there is no such loop.
+
+    Args:
+        assembly, kind, kernel: as of :func:`count_instructions`.
+
+    Raises:
+        BuildError: where the assembly has no such kernel.
+    """
+    lines, classify = _lines(assembly, kind, kernel)
+    hot = _hot_loop(lines, classify)
+    return [line.text for line in lines[hot[0] : hot[1] + 1] if line.mnemonic] if hot else []
+
+
+def _lines(
+    assembly: str, kind: str, kernel: str
+) -> tuple[list["_AssemblyLine"], Callable[[str], "_Classified"]]:
+    """A kernel's lines, and what says of a mnemonic what it does."""
     lines = _rocm_lines(assembly, kernel) if kind == "rocm" else _cuda_lines(assembly, kernel)
     if not lines:
         raise BuildError(f"the assembly has no kernel {kernel}")
-    classify = _rocm if kind == "rocm" else _cuda
+    return lines, _rocm if kind == "rocm" else _cuda
+
+
+def _hot_loop(
+    lines: list["_AssemblyLine"], classify: Callable[[str], "_Classified"]
+) -> tuple[int, int] | None:
+    """The first and last line of the loop with the most matrix instructions."""
     places = {line.label: at for at, line in enumerate(lines) if line.label}
     loops = [
         (places[line.target], at)
@@ -104,18 +135,18 @@ def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructi
         for first, last in multiplying
         if not any(first < other and end <= last for other, end in multiplying)
     ]
-    hot = max(inner, key=lambda loop: (counted[loop].mma, loop[0] - loop[1]), default=None)
-    return KernelInstructions(_count(lines, classify), counted[hot] if hot else None)
+    return max(inner, key=lambda loop: (counted[loop].mma, loop[0] - loop[1]), default=None)
 
 
 @dataclass(frozen=True)
 class _AssemblyLine:
-    """``ends``: nothing goes on behind it."""
+    """``text`` is the instruction with its operands; ``ends``: nothing goes on behind it."""
 
     mnemonic: str = ""
     label: str = ""
     target: str = ""
     ends: bool = False
+    text: str = ""
 
 
 def _reached(lines: list[_AssemblyLine], places: dict[str, int], at: int, *, without: int) -> bool:
@@ -193,7 +224,8 @@ def _of_rocm(body: str) -> Iterator[_AssemblyLine]:
             yield _AssemblyLine(label=found[1])
         elif found := re.match(r"([a-z]\w+)\s*(.*)", text):
             target = found[2].strip() if "branch" in found[1] else ""
-            yield _AssemblyLine(found[1], target=target, ends=found[1] in ("s_branch", "s_endpgm"))
+            ends = found[1] in ("s_branch", "s_endpgm")
+            yield _AssemblyLine(found[1], target=target, ends=ends, text=text)
 
 
 def _cuda_lines(assembly: str, kernel: str) -> list[_AssemblyLine]:
@@ -207,11 +239,13 @@ def _of_cuda(body: str) -> Iterator[_AssemblyLine]:
         if found := re.match(r"\s*(\.\w+):", line):
             yield _AssemblyLine(label=found[1])
         elif re.match(r"\s*/\*[0-9a-f]+\*/\s+@!PT\s", line):
-            yield _AssemblyLine("NOP")  # whatever it is, it never happens
+            yield _AssemblyLine("NOP", text="NOP")  # whatever it is, it never happens
         elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
             jump = re.search(r"`\((\.\w+)\)", found[3]) if found[2].startswith("BRA") else None
             ends = found[1] is None and found[2].partition(".")[0] in ("BRA", "EXIT", "RET")
-            yield _AssemblyLine(found[2], target=jump[1] if jump else "", ends=ends)
+            target = jump[1] if jump else ""
+            text = f"{found[2]}{found[3]}"
+            yield _AssemblyLine(found[2], target=target, ends=ends, text=text)
 
 
 def _width(mnemonic: str) -> int:
