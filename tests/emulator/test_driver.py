@@ -7,7 +7,7 @@ from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.emulator.findings import BOUNDS, Site, Where
 from tvm_iree_ext.emulator.tensor_maps import decode
-from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
+from tvm_iree_ext.runtime.launch.driver import DriverError, EncodedTensorMap, Gpu, LaunchFrame
 from tvm_iree_ext.runtime.launch_graph import LaunchGraph
 
 SITE = Site("store", lambda index: Where((0, 0, 0), 0, index[-1]))
@@ -41,7 +41,7 @@ def launch(gpu, address, count):
     step = {"launch": "double", "grid": [1, 1, 1], "block": [32, 1, 1], "shared": 0}
     prepared = gpu.prepared(gpu.function(module, "double"), {**step, "arguments": arguments})
     with gpu.current():
-        prepared({"x": address}, {}, 0)
+        LaunchFrame(gpu, [prepared], ["x"], {})([address], 0)
         gpu.wait()
 
 
@@ -83,13 +83,13 @@ def test_cuda_gives_more_shared_memory_where_it_is_told():
     arguments = [{"array": "x"}, {"value": 0, "dtype": "int32"}]
     step = {"launch": "double", "grid": [1, 1, 1], "block": [32, 1, 1], "arguments": arguments}
     large = gpu.prepared(function, {**step, "shared": 100 << 10})  # which asks for it
-    large({"x": gpu.allocate(4)}, {}, 0)
+    LaunchFrame(gpu, [large], ["x"], {})([gpu.allocate(4)], 0)
     gpu = Gpu("cuda", library=EmulatedDriver("cuda", "sm_90a", load))
     function = gpu.function(gpu.load([b"code"]), "double")
     small = gpu.prepared(function, {**step, "shared": 0})
-    small._extents = (*small.extents[:6], 100 << 10)
+    small.extents = (*small.extents[:6], 100 << 10)
     with pytest.raises(DriverError, match="status 1"):
-        small({"x": gpu.allocate(4)}, {}, 0)
+        LaunchFrame(gpu, [small], ["x"], {})([gpu.allocate(4)], 0)
 
 
 def test_a_tensor_map_is_what_the_plan_says():
@@ -98,10 +98,12 @@ def test_a_tensor_map_is_what_the_plan_says():
         "extents": [64, 30], "strides": [128], "box": [64, 8], "steps": [1, 1],
         "dtype": "float16", "interleave": 0, "swizzle": 3, "l2_promotion": 2, "fill": 0,
     }  # fmt: skip
-    found = decode(bytes(gpu.tensor_map(step, 4096)))
+    made = EncodedTensorMap(gpu, step)
+    made.lie_at(4096)
+    found = decode(bytes(made.words))
     assert (found.address, found.extents, found.box) == (4096, (64, 30), (64, 8))
     with pytest.raises(DriverError, match="status 1"):
-        gpu.tensor_map(step, 4097)
+        made.lie_at(4097)
 
 
 def test_launches_may_be_a_graph():
@@ -114,10 +116,10 @@ def test_launches_may_be_a_graph():
     arguments = [{"array": "x"}, {"value": 4, "dtype": "int32"}]
     step = {"launch": "double", "grid": [1, 1, 1], "block": [32, 1, 1], "shared": 0}
     twice = [gpu.prepared(function, {**step, "arguments": arguments})] * 2
-    graph = LaunchGraph(gpu, twice, {"x": first})
-    graph({"x": first}, 0)
-    graph({"x": second}, 0)
-    graph({"x": second}, 0)
+    graph = LaunchGraph(gpu, LaunchFrame(gpu, twice, ["x"], {}), [first])
+    graph([first], 0)
+    graph([second], 0)
+    graph([second], 0)
     found = np.empty_like(data)
     for address, factor in ((first, 4), (second, 16)):
         gpu.read(found.ctypes.data, address, found.nbytes)

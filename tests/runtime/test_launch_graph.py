@@ -76,7 +76,7 @@ def test_a_graph_follows_arrays_that_lie_elsewhere(device, folder):
                 allocate(int(given[0, 0].sum() > 0) + 256 * len(results))  # the rest lies elsewhere
                 addresses = {name: allocate(given.nbytes) for name in names}
                 kernels.gpu.write(addresses[names[0]], given.ctypes.data, given.nbytes)
-                launches(addresses, allocate, 0)
+                launches([*addresses.values()], allocate(launches.bytes), 0)
                 out = np.empty_like(given)
                 kernels.gpu.read(out.ctypes.data, addresses[names[1]], out.nbytes)
                 results.append(out)
@@ -97,18 +97,12 @@ def test_only_what_moved_is_told_again(device, folder):
     with kernels.gpu.current(), kernels.memory() as allocate:
         launches = Launches(kernels, {})
         addresses = {name: allocate(x.nbytes) for name in names}
-        workspace = []
-
-        def same(size):
-            if not workspace:
-                workspace.append(allocate(size))
-            return workspace[0]
-
+        workspace = allocate(launches.bytes)
         for _ in range(3):
-            launches(addresses, same, 0)
+            launches([*addresses.values()], workspace, 0)
         assert "move" not in device.calls
         addresses[names[-1]] = allocate(x.nbytes)
-        launches(addresses, same, 0)
+        launches([*addresses.values()], workspace, 0)
         assert 1 <= device.calls.count("move") < device.calls.count("node")
 
 

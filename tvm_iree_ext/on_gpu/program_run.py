@@ -16,7 +16,6 @@ import numpy as np
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
 from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing
 from tvm_iree_ext.on_gpu.torch_graphs import replay, torch_on_gpu
-from tvm_iree_ext.runtime.launch.driver import PreparedLaunch
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
 from tvm_iree_ext.runtime.launch_graph import Launches
 
@@ -134,19 +133,13 @@ def _ours(
             kernels.enqueue(addresses, numbers, allocate=lambda _: next(again), stream=stream)
 
         timing = timer.time(timer.recorded(enqueue))
-        launches, place = Launches(kernels, numbers), allocate(sum(_sizes(kernels, numbers)))
-        call_us = _call_us(lambda: launches(addresses, lambda _: place, 0), gpu.wait)
+        launches = Launches(kernels, numbers)
+        place, ordered = allocate(launches.bytes), list(addresses.values())
+        call_us = _call_us(lambda: launches(ordered, place, 0), gpu.wait)
         message = message or _wrong(archive, gpu, case, parameters, addresses, results, want)
         launches.close()
-    count = sum(isinstance(step, PreparedLaunch) for step in kernels.settled(numbers))
+    count = kernels.prepared(numbers).launches
     return {**_row(case, "", timing, call_us, message), "launches": count}
-
-
-def _sizes(kernels: Kernels, numbers: Mapping[str, Any]) -> Iterator[int]:
-    """Bytes of what a call allocates, and room to align each."""
-    for step in kernels.settled(numbers):
-        if not isinstance(step, PreparedLaunch) and "allocate" in step:
-            yield step["bytes"] + 256
 
 
 def _wrong(

@@ -1,6 +1,5 @@
 """Launch plans, followed by every launcher, on a driver whose launches the simulator runs."""
 
-import ctypes
 import re
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tvm_ffi
+from torch_on_gpu import STREAM, Torch, TorchTensor, on_gpu
 from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
@@ -214,19 +213,6 @@ def test_an_op_built_here_runs_in_a_process_without_tvm(gpu, tmp_path, monkeypat
         kernel(x.astype("float64"))
 
 
-def on_gpu(device, array, skip=0):
-    """A tensor over memory of the GPU, which here is this process's, too."""
-    address = device.allocate(array.nbytes + skip) + skip
-    place = (ctypes.c_char * array.nbytes).from_address(address)
-    there = np.frombuffer(place, array.dtype).reshape(array.shape)
-    there[...] = array
-    capsule = there.__dlpack__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 8).value = 10  # kDLROCM
-    return tvm_ffi.from_dlpack(capsule), there
-
-
 def test_arrays_on_the_gpu_are_used_where_they_are(gpu, tmp_path):
     op = pack()
     kernel = ext.build(op, TARGET, folder=tmp_path / "pack")
@@ -252,58 +238,6 @@ def test_arrays_on_the_gpu_are_used_where_they_are(gpu, tmp_path):
         ext.build(op, "llvm", folder=tmp_path / "cpu")(source)
 
 
-class Torch(SimpleNamespace):
-    """What a call asks of PyTorch, with tensors on the GPU alone."""
-
-    def __init__(self, device):
-        stream = SimpleNamespace(cuda_stream=77)
-        super().__init__(
-            Tensor=TorchTensor, strided="strided", float32="float32", uint8="uint8",
-            is_grad_enabled=lambda: True, gpu=device, made=[],
-            cuda=SimpleNamespace(current_stream=lambda ordinal: stream),
-            autograd=SimpleNamespace(forward_ad=SimpleNamespace(_current_level=-1)),
-        )  # fmt: skip
-
-    def empty(self, shape, dtype, device):
-        assert str(device) == "cuda:0"
-        self.made.append(TorchTensor(self.gpu, np.zeros(shape, dtype)))
-        return self.made[-1]
-
-
-class TorchDevice:
-    index = 0
-
-    def __str__(self):
-        return "cuda:0"
-
-
-class TorchTensor:
-    """An array on the GPU."""
-
-    is_cpu, is_cuda, layout, requires_grad = False, True, "strided", False
-    is_nested = False
-    device = TorchDevice()
-
-    def __init__(self, gpu, array):
-        self.held, self.array = on_gpu(gpu, array)
-        self.shape, self.dtype = array.shape, sys.intern(str(array.dtype))
-
-    def is_contiguous(self):
-        return True
-
-    def is_neg(self):
-        return False
-
-    def data_ptr(self):
-        return self.held.data_ptr()
-
-    def numel(self):
-        return self.array.size
-
-    def element_size(self):
-        return self.array.itemsize
-
-
 def test_tensors_of_pytorch_are_launched_on_its_stream_and_not_waited_for(
     gpu, tmp_path, monkeypatch
 ):
@@ -320,11 +254,11 @@ def test_tensors_of_pytorch_are_launched_on_its_stream_and_not_waited_for(
     result = kernel(TorchTensor(torch.gpu, lhs), TorchTensor(torch.gpu, rhs))
     np.testing.assert_array_equal(result.array, lhs @ rhs)
     assert [one.dtype for one in torch.made] == ["float32", "uint8"]  # the result, the workspace
-    assert gpu.streams == [77, 77]
+    assert gpu.streams == [STREAM, STREAM]
     assert gpu.calls == ["load", "launch", "launch"]
     mixed = kernel(lhs, TorchTensor(torch.gpu, rhs))  # an array of the CPU must be waited for
     np.testing.assert_array_equal(mixed, lhs @ rhs)
-    assert gpu.writes == [77]  # after what the stream did with that memory, before the launches
+    assert gpu.writes == [STREAM]  # after what the stream did with that memory, before the launches
     assert gpu.calls[3:] == ["launch", "launch", "wait"]
 
 
@@ -384,8 +318,8 @@ def test_cuda_takes_tensor_maps_and_much_shared_memory(gpu, tmp_path, compiled):
 def test_numbers_that_are_equal_and_not_the_same_are_launched_apart(monkeypatch):
     kernels = Kernels.__new__(Kernels)
     step = {"launch": "k", "grid": [1], "arguments": [{"value": "x", "dtype": "float32"}]}
-    kernels.plan, kernels._known = {"steps": [step]}, {}
-    kernels.gpu = SimpleNamespace(prepared=lambda _function, step: step["arguments"][0]["value"])
+    kernels.plan, kernels._known, kernels._arrays = {"steps": [step]}, {}, []
+    kernels.gpu = SimpleNamespace(prepared=lambda _function, step: step["arguments"][0])
     monkeypatch.setattr(kernels, "_function", lambda name: name)
-    found = [kernels.settled({"x": x})[0] for x in (0.0, -0.0, 0.0)]
+    found = [kernels.prepared({"x": x}).steps[0]["value"] for x in (0.0, -0.0, 0.0)]
     assert [str(x) for x in found] == ["0.0", "-0.0", "0.0"]

@@ -78,8 +78,8 @@ def _code_files(code: DeviceCode) -> dict[str, str | bytes | None]:
 def _launch_script() -> str:
     """The launcher in one file: the driver's module stands where it is imported."""
     own = _launch_file("driver.py").removeprefix(f'"""{driver.__doc__}"""').lstrip()
-    before, _, after = _launch_file("launcher.py").partition(f"from {driver.__name__} import ")
-    return before + own + after.partition("\n")[2]
+    before, _, after = _launch_file("launcher.py").partition(f"from {driver.__name__} import (")
+    return before + own + after.partition(")\n")[2]
 
 
 def _launch_file(name: str) -> str:

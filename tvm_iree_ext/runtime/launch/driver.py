@@ -5,6 +5,9 @@ An artifact's ``launch.py`` holds this module, too: it imports nothing of the pa
 
 import contextlib
 import ctypes
+import functools
+import struct
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,7 +56,6 @@ _MAP_TYPES = {
     "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
     "bfloat16": 9,
 }  # fmt: skip
-TensorMap = ctypes.c_uint64 * 16
 
 
 class DriverError(RuntimeError):
@@ -114,65 +116,127 @@ def scalar(value: Any, dtype: str) -> Any:
 
 
 class PreparedLaunch:
-    """A launch that was prepared: called with addresses, tensor maps and a stream.
+    """A launch of which only addresses and the stream are open; a :class:`LaunchFrame` makes it."""
 
-    Arguments of a kernel are passed by their places in memory: those of numbers stay, those of
-    addresses are made anew by each call, which may be one of several threads.
+    def __init__(self, function: Any, extents: Sequence[int], arguments: Sequence[Step]) -> None:
+        self.function = function
+        self.extents = tuple(extents)
+        """Workgroups along x, y, z, lanes along x, y, z, and bytes of dynamic shared memory."""
+        self.arguments = [
+            scalar(one["value"], one["dtype"]) if "value" in one else one for one in arguments
+        ]
+
+
+class LaunchFrame:
+    """Memory out of which a plan's launches are made, for one call after another.
+
+    Arguments of a kernel are passed by their places in memory.  These lie here, once for all
+    launches: a call writes the addresses that came, and names places that never change.  The driver
+    copies them when it is told of a launch; until then the frame is one thread's.
+
+    Args:
+        gpu: that launches.
+        steps: launches and tensor maps, in their order.
+        arrays: whose addresses come with each call.
+        known: addresses that stay.
     """
 
     def __init__(
-        self, gpu: "Gpu", function: Any, extents: Sequence[int], arguments: Sequence[Step]
+        self,
+        gpu: "Gpu",
+        steps: Sequence["Step | PreparedLaunch"],
+        arrays: Sequence[str],
+        known: Mapping[str, int],
     ) -> None:
         self._launch, self._check = gpu.launcher()
-        self._function, self._extents = function, tuple(extents)
-        self._arrays = [one["array"] for one in arguments if "array" in one]
-        self._maps = [
-            (place, one["tensor_map"]) for place, one in enumerate(arguments) if "tensor_map" in one
-        ]
-        self._numbers = {
-            place: scalar(one["value"], one["dtype"])
-            for place, one in enumerate(arguments)
-            if "value" in one
-        }
-        self._known = [
-            ctypes.addressof(self._numbers[place]) if place in self._numbers else 0
-            for place in range(len(arguments))
-        ]
-        self._open = [place for place, one in enumerate(arguments) if "array" in one]
-        self._addresses = ctypes.c_uint64 * len(self._arrays)
-        self._places = ctypes.c_void_p * len(arguments)
+        self._addresses = (ctypes.c_uint64 * max(len(arrays) + len(known), 1))()
+        self._addresses[len(arrays) : len(arrays) + len(known)] = list(known.values())
+        self._write = struct.Struct(f"={len(arrays)}Q").pack_into
+        first = ctypes.addressof(self._addresses)
+        self._places = {name: first + 8 * place for place, name in enumerate((*arrays, *known))}
+        self._of_maps: dict[str, tuple[EncodedTensorMap, str]] = {}  # and the array
+        self._maps: list[tuple[EncodedTensorMap, int]] = []  # and the place of the array's address
+        self.launches: list[tuple[PreparedLaunch, Any]] = []
+        """Each with the places of its arguments."""
+        self.users: dict[str, set[int]] = {name: set() for name in arrays}
+        """By the array, which launches it is passed to, itself or in a tensor map."""
+        for step in steps:
+            if isinstance(step, PreparedLaunch):
+                self._add(step)
+            elif "tensor_map" in step:
+                made = EncodedTensorMap(gpu, step)
+                self._of_maps[step["tensor_map"]] = made, step["array"]
+                self._maps.append((made, (self._places[step["array"]] - first) // 8))
+        self._stream: int | None = None
+        self._calls: list[tuple[Any, ...]] = []
+
+    def place(self, addresses: Sequence[int]) -> None:
+        """Have the arguments say where the arrays lie now."""
+        self._write(self._addresses, 0, *addresses)
+        for made, place in self._maps:
+            made.lie_at(self._addresses[place])
+
+    def __call__(self, addresses: Sequence[int], stream: int) -> None:
+        """Launch all on a stream, and do not wait."""
+        if self._maps:
+            self.place(addresses)
+        else:
+            self._write(self._addresses, 0, *addresses)
+        if stream != self._stream:
+            self._calls = [
+                (one.function, *one.extents, ctypes.c_void_p(stream), places, None)
+                for one, places in self.launches
+            ]
+            self._stream = stream
+        launch = self._launch
+        for arguments in self._calls:
+            if status := launch(*arguments):
+                self._check(status)
+
+    def _add(self, launch: PreparedLaunch) -> None:
+        places = []
+        for one in launch.arguments:
+            if not isinstance(one, Mapping):
+                places.append(ctypes.addressof(one))
+                continue
+            name = one.get("array", "")
+            if not name:
+                made, name = self._of_maps[one["tensor_map"]]
+                places.append(made.place)
+            else:
+                places.append(self._places[name])
+            if name in self.users:
+                self.users[name].add(len(self.launches))
+        self.launches.append((launch, (ctypes.c_void_p * len(places))(*places)))
+
+
+class EncodedTensorMap:
+    """CUDA's descriptor of an array, and of the boxes that are copied of it."""
+
+    def __init__(self, gpu: "Gpu", step: Step) -> None:
+        rank = len(step["extents"])
+        words = (ctypes.c_uint64 * 24)()  # 128 bytes that begin at a multiple of 64
+        self.words = (ctypes.c_uint64 * 16).from_buffer(words, -ctypes.addressof(words) % 64)
+        whole, box = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        self._gpu, self._address = gpu, 0
+        self._kind = ctypes.byref(self.words), _MAP_TYPES[step["dtype"]], rank
+        self._boxes = (
+            whole(*step["extents"]), whole(*step["strides"]), box(*step["box"]),
+            box(*step["steps"]), step["interleave"], step["swizzle"], step["l2_promotion"],
+            step["fill"],
+        )  # fmt: skip
 
     @property
-    def function(self) -> Any:
-        """The driver's kernel."""
-        return self._function
+    def place(self) -> int:
+        """Where it lies in the host's memory."""
+        return ctypes.addressof(self.words)
 
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Workgroups along x, y, z, lanes along x, y, z, and bytes of dynamic shared memory."""
-        return self._extents
-
-    @property
-    def names(self) -> set[str]:
-        """The arrays and tensor maps that are passed."""
-        return {*self._arrays, *(name for _, name in self._maps)}
-
-    def arguments(self, addresses: Mapping[str, int], maps: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The places of the arguments, and the memory of the addresses, which must outlive them."""
-        own = self._addresses(*[addresses[name] for name in self._arrays])
-        first, places = ctypes.addressof(own), self._known.copy()
-        for number, place in enumerate(self._open):
-            places[place] = first + 8 * number
-        for place, name in self._maps:
-            places[place] = ctypes.addressof(maps[name])
-        return self._places(*places), own
-
-    def __call__(self, addresses: Mapping[str, int], maps: Mapping[str, Any], stream: int) -> None:
-        """Launch it, and do not wait."""
-        places, _own = self.arguments(addresses, maps)
-        status = self._launch(self._function, *self._extents, stream, places, None)
-        if status:
-            self._check(status)
+    def lie_at(self, address: int) -> None:
+        """Make it anew where the array lies elsewhere than before."""
+        if address != self._address:
+            place = ctypes.c_void_p(address)
+            self._gpu.named("cuTensorMapEncodeTiled", *self._kind, place, *self._boxes)
+            self._address = address
 
 
 class Gpu:
@@ -192,6 +256,9 @@ class Gpu:
             device = ctypes.c_int()
             self.named("cuDeviceGet", ctypes.byref(device), ordinal)
             self.named("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+            self._context_value = self._context.value or -1  # a thread without one has None
+            self._get_current = self._library.cuCtxGetCurrent
+            self._found = threading.local()  # where a thread is told its context
 
     def capability(self) -> tuple[int, int] | None:
         """NVIDIA's number of the chip; None for others."""
@@ -205,7 +272,7 @@ class Gpu:
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
         """Make it this thread's GPU, and afterwards that which was."""
-        if self.cuda and self._is_current():
+        if self.cuda and self.is_current():
             yield
             return
         before = ctypes.c_int()
@@ -224,11 +291,20 @@ class Gpu:
         with afterwards([back]):
             yield
 
-    def _is_current(self) -> bool:
-        """Whether this thread has CUDA's context of the GPU already, as PyTorch's threads do."""
-        found = ctypes.c_void_p()
-        self.named("cuCtxGetCurrent", ctypes.byref(found))
-        return found.value is not None and found.value == self._context.value
+    def is_current(self) -> bool:
+        """Whether it is this thread's GPU already, as it is in threads that PyTorch is used in."""
+        if self.cuda:
+            try:
+                found, place = self._found.own
+            except AttributeError:
+                found = ctypes.c_void_p()
+                found, place = self._found.own = found, ctypes.byref(found)
+            if status := self._get_current(place):
+                self._check("cuCtxGetCurrent", status)
+            return bool(found.value == self._context_value)
+        device = ctypes.c_int()
+        self.named("hipGetDevice", ctypes.byref(device))
+        return device.value == self.ordinal
 
     def load(self, images: Sequence[bytes]) -> ctypes.c_void_p:
         """The module of the first image that is for this chip."""
@@ -286,29 +362,14 @@ class Gpu:
         numbers = (*step["grid"], *step["block"], shared)
         if max(numbers) > _MOST_EXTENT:
             raise DriverError(f"{step['launch']} is launched with {max(numbers)}; 2^31 - 1 is most")
-        return PreparedLaunch(self, function, numbers, step["arguments"])
-
-    def tensor_map(self, step: Step, address: int) -> Any:
-        """CUDA's descriptor of an array, and of the boxes that are copied of it."""
-        rank = len(step["extents"])
-        words = (ctypes.c_uint64 * 24)()  # 128 bytes that begin at a multiple of 64
-        made = TensorMap.from_buffer(words, -ctypes.addressof(words) % 64)
-        whole, box = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
-        self.named(
-            "cuTensorMapEncodeTiled", ctypes.byref(made), _MAP_TYPES[step["dtype"]], rank,
-            ctypes.c_void_p(address), whole(*step["extents"]), whole(*step["strides"]),
-            box(*step["box"]), box(*step["steps"]),
-            step["interleave"], step["swizzle"], step["l2_promotion"], step["fill"],
-        )  # fmt: skip
-        return made
+        return PreparedLaunch(function, numbers, step["arguments"])
 
     def launcher(self) -> tuple[Callable[..., int], Callable[[int], None]]:
         """The driver's function that launches, and what raises for its status."""
+        # Without argtypes, whose conversions would take a microsecond: numbers are a grid's, below
+        # 2^31, pointers are objects of ctypes.
         name = self.names["launch"]
-        launch = getattr(self._library, name)
-        pointer, number = ctypes.c_void_p, ctypes.c_uint
-        launch.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
-        return launch, lambda status: self._check(name, status)
+        return getattr(self._library, name), functools.partial(self._check, name)
 
     def is_recording(self, stream: int) -> bool:
         """Whether what is launched on a stream of CUDA's becomes part of somebody's graph."""

@@ -24,7 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, PreparedLaunch, Step, afterwards
+from tvm_iree_ext.runtime.launch.driver import (
+    DriverError,
+    Gpu,
+    LaunchFrame,
+    PreparedLaunch,
+    Step,
+    afterwards,
+)
 
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 """Binaries that a driver loads; PTX where the cubin is for another chip."""
@@ -121,6 +128,50 @@ def _settled(key: str, value: Any, names: Mapping[str, Any]) -> Any:
 _NAMES = ("allocate", "launch", "tensor_map", "array", "dtype")  # what is no number in a step
 
 
+class PreparedPlan:
+    """What a plan does for some numbers: called with addresses, again and again, by any thread.
+
+    Args:
+        gpu: that launches.
+        steps: of the plan that are no arithmetic, with numbers for their texts.
+        arrays: whose addresses come with a call; those of ``workspaces`` come after them.
+        constants: gives the addresses that stay, at the first call.
+    """
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        steps: Sequence[Step | PreparedLaunch],
+        arrays: Sequence[str],
+        constants: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self.gpu, self.steps, self._constants = gpu, steps, constants
+        others = [step for step in steps if not isinstance(step, PreparedLaunch)]
+        taken: dict[str, int] = {}
+        for step in others:
+            if "allocate" in step:  # by several rounds of a loop, one after another
+                name = step["allocate"]
+                taken[name] = max(step["bytes"], taken.get(name, 0))
+        self.workspaces: Sequence[int] = tuple(taken.values())
+        """Bytes of each."""
+        self.arrays = (*arrays, *taken)
+        self.launches = len(steps) - len(others)
+        self._frames: list[LaunchFrame] = []  # that no call has
+
+    def frame(self) -> LaunchFrame:
+        """Memory out of which the launches are made."""
+        return LaunchFrame(self.gpu, self.steps, self.arrays, self._constants())
+
+    def __call__(self, addresses: Sequence[int], stream: int) -> None:
+        """Launch on a stream, and do not wait.  The GPU must be current."""
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = self.frame()
+        frame(addresses, stream)
+        self._frames.append(frame)
+
+
 class Kernels:
     """The kernels of an artifact on a GPU, and the plan by which they are launched."""
 
@@ -146,7 +197,8 @@ class Kernels:
         with self.gpu.current():
             self._module = self.gpu.load(images)
         self._functions: dict[str, ctypes.c_void_p] = {}
-        self._known: dict[str, list[Step | PreparedLaunch]] = {}
+        self._known: dict[str, PreparedPlan] = {}
+        self._arrays = [one["name"] for one in self.plan["parameters"] if "shape" in one]
         self._constants: dict[str, int] | None = None if self.plan.get("constants") else {}
         self._lock = threading.Lock()
 
@@ -186,42 +238,32 @@ class Kernels:
             allocate: what gives addresses of so many bytes that live until all is done.
             stream: of the driver's; 0 is the default stream.
         """
-        steps, known = self.settled(numbers), self.constants()
-        workspaces = {
-            step["allocate"]: allocate(step["bytes"])
-            for step in steps
-            if not isinstance(step, PreparedLaunch) and "allocate" in step
-        }
-        self.launch(steps, {**known, **arrays, **workspaces}, stream)
+        prepared = self.prepared(numbers)
+        taken = [allocate(size) for size in prepared.workspaces]
+        prepared([*[arrays[name] for name in self.arrays], *taken], stream)
 
-    def launch(
-        self, steps: Sequence[Step | PreparedLaunch], addresses: Mapping[str, int], stream: int
-    ) -> None:
-        """Launch what :meth:`settled` gave, on a stream; ``addresses`` are those of all arrays."""
-        maps: dict[str, Any] = {}
-        for step in steps:
-            if isinstance(step, PreparedLaunch):
-                step(addresses, maps, stream)
-            elif "tensor_map" in step:
-                maps[step["tensor_map"]] = self.gpu.tensor_map(step, addresses[step["array"]])
+    @property
+    def arrays(self) -> Sequence[str]:
+        """The parameters that are arrays, in their order."""
+        return self._arrays
 
-    def settled(self, numbers: Mapping[str, Any]) -> list[Step | PreparedLaunch]:
+    def prepared(self, numbers: Mapping[str, Any]) -> PreparedPlan:
         """What is done for some numbers; kept, since most calls have those of an earlier one."""
         key = repr(numbers)  # by their text: 0.0 is equal to -0.0
         if (known := self._known.get(key)) is not None:
             return known
-        made: list[Step | PreparedLaunch] = []
+        steps: list[Step | PreparedLaunch] = []
 
         def do(step: Step) -> None:
             if "launch" not in step:
-                made.append(step)
+                steps.append(step)
             elif 0 not in step["grid"]:
-                made.append(self.gpu.prepared(self._function(step["launch"]), step))
+                steps.append(self.gpu.prepared(self._function(step["launch"]), step))
 
         follow(self.plan["steps"], dict(numbers), do)
         if len(self._known) >= _KEPT:
             self._known.clear()
-        self._known[key] = made
+        made = self._known[key] = PreparedPlan(self.gpu, steps, self._arrays, self.constants)
         return made
 
     def _function(self, name: str) -> ctypes.c_void_p:
