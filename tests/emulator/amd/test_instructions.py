@@ -4,7 +4,7 @@ from amd_instructions import Machine
 
 pytest.importorskip("tinygrad")
 
-from tinygrad.renderer.amd.dsl import s, v
+from tinygrad.renderer.amd.dsl import NULL, s, v
 from tinygrad.runtime.autogen.amd.cdna import ins as cdna
 from tinygrad.runtime.autogen.amd.rdna3 import ins as rdna3
 
@@ -94,6 +94,38 @@ def test_a_load_arrives_at_the_wait_that_covers_it():
     waves = machine.run()
     assert (waves.vector[4] == 7).all()
     assert not (waves.vector[3] == 7).any()
+
+
+@pytest.mark.parametrize(("later", "arrives"), [(14, False), (15, True)])
+def test_a_counter_at_its_most_waits_by_itself(later, arrives):
+    """CDNA counts to 15 operations of shared memory: the first is done when the 16th begins."""
+    machine = Machine(
+        "gfx942",
+        cdna.ds_write_b32(addr=v[0], data0=v[1]),
+        cdna.s_waitcnt(0xC07F),  # lgkmcnt(0)
+        cdna.ds_read_b32(v[2], v[0]),
+        *(cdna.ds_read_b32(v[3 + number], v[0]) for number in range(later)),
+        cdna.v_mov_b32_e32(v[1], v[2]),
+    )
+    machine.waves.vector[0] = 4 * np.arange(64)
+    machine.waves.vector[1] = 7
+    waves = machine.run()
+    assert (waves.vector[1] == 7).all() == arrives
+
+
+def test_offsets_in_a_buffer_wrap_at_32_bits():
+    """LLVM splits an offset into a lane's, which may be below 0, and the instruction's."""
+    load = rdna3.buffer_load_b32(
+        vdata=v[2], vaddr=v[0], srsrc=s[4:7], soffset=NULL, offen=1, offset=1024
+    )
+    machine = Machine("gfx1100", load, rdna3.s_waitcnt(0x3F7))  # vmcnt(0)
+    waves = machine.waves
+    base = waves.memory.allocate(128)
+    waves.memory.write(base, np.arange(32, dtype=np.uint32))
+    waves.scalar[4], waves.scalar[5] = base & 0xFFFFFFFF, base >> 32
+    waves.scalar[6], waves.scalar[7] = 0xFFFFFFFF, 0x21027000
+    waves.vector[0] = (4 * np.arange(32) - 1024).astype(np.uint32)
+    assert (machine.run().vector[2] == np.arange(32)).all()
 
 
 def test_shared_memory_that_nobody_wrote_is_found():

@@ -13,6 +13,7 @@ from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.emulator.amd.decoding import Instruction
 from tvm_iree_ext.emulator.amd.memory_instructions import signed
 from tvm_iree_ext.emulator.amd.operands import is_zero_mask, scalar_getter
+from tvm_iree_ext.emulator.amd.outstanding import most_outstanding
 from tvm_iree_ext.emulator.amd.running import Running
 from tvm_iree_ext.emulator.amd.scalar_instructions import write_pair
 from tvm_iree_ext.emulator.amd.wave_state import EXEC, VCC, Array, CodeStep, Waves
@@ -110,8 +111,7 @@ def _wait(name: str, constant: int, one: Instruction) -> Callable[[Running], Non
         waits = [("vm", constant & 15 | constant >> 10 & 0x30), ("lgkm", constant >> 8 & 15)]
     else:
         waits = [("vm", constant >> 10 & 0x3F), ("lgkm", constant >> 4 & 0x3F)]
-    most = {"lgkm": 15 if one.chip.is_cdna else 63}
-    waits = [(counter, left) for counter, left in waits if left < most.get(counter, 63)]
+    waits = [wait for wait in waits if wait[1] < most_outstanding(wait[0], one.chip)]
 
     def execute(waves: Running) -> None:
         for counter, left in waits:

@@ -234,7 +234,11 @@ class VectorAccess:
         return addresses
 
     def _buffer_addresses(self, size: int) -> Callable[[Running], Array]:
-        """Addresses in a raw buffer; 0 for what is outside of it, where loads give 0."""
+        """Addresses in a raw buffer; 0 for what is outside of it, where loads give 0.
+
+        A lane's offset and the instruction's are added in 32 bits: the sum may wrap, and LLVM makes
+        use of that (``splitBufferOffsets`` of its AMDGPU back end; no longer from gfx1250 on).
+        """
         one = self.instruction
         resource = one.get("srsrc") if one.has("srsrc") else one.get("rsrc")
         row = one.get("vaddr") - FIRST_VECTOR
@@ -252,9 +256,10 @@ class VectorAccess:
         def addresses(waves: Running) -> Array:
             words = waves.scalar[resource : resource + 4].astype(np.uint64)
             base = words[0] | ((words[1] & np.uint64(0xFFFF)) << np.uint64(32))
-            inside = np.full((waves.count, waves.lanes), offset, np.uint64)
+            offsets = np.full((waves.count, waves.lanes), offset, np.uint32)
             if by_lane:
-                inside += waves.vector[row]
+                offsets += waves.vector[row]
+            inside = offsets.astype(np.uint64)
             fits = inside + np.uint64(size) <= words[2][:, None]
             whole = base[:, None] + inside + scalar(waves).astype(np.uint64)[:, None]
             return np.where(fits, whole, np.uint64(0))

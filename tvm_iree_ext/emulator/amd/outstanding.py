@@ -6,10 +6,11 @@ What a store writes is seen by the wave's own later operations, as the hardware 
 accesses in order, and by others when a wait covers it: a barrier without one shows old contents.
 
 Counters: ``vm`` loads (and stores on CDNA), ``vs`` stores on RDNA, ``lgkm`` shared memory and
-scalar loads; RDNA 4 has ``ds`` and ``km`` for the two.  Sources: "CDNA3 Instruction Set
-Architecture" and "RDNA3 Instruction Set Architecture", section "Data Dependency Resolution"; LLVM's
-"User Guide for
-AMDGPU Backend", section "Memory Model".
+scalar loads; RDNA 4 has ``ds`` and ``km`` for the two.  A counter counts to its most: there a wave
+issues no further operation before the oldest is done, and LLVM (``SIInsertWaitcnts``) leaves out
+waits that this makes needless.  Sources: "CDNA3 Instruction Set Architecture" and "RDNA3
+Instruction Set Architecture", section "Data Dependency Resolution"; LLVM's "User Guide for AMDGPU
+Backend", section "Memory Model", and ``getVmcntBitMask`` and the like of its AMDGPU back end.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +18,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tvm_iree_ext.emulator.amd.chips import ChipFacts
 from tvm_iree_ext.emulator.amd.wave_state import FIRST_VECTOR, Array, Waves
 from tvm_iree_ext.emulator.findings import UNWAITED
+
+
+def most_outstanding(counter: str, chip: ChipFacts) -> int:
+    """To how many a counter counts."""
+    return 15 if counter == "lgkm" and chip.is_cdna else 31 if counter == "km" else 63
 
 
 @dataclass
@@ -54,6 +61,10 @@ class Outstanding:
 
     def begin(self, operation: MemoryOperation) -> None:
         """An operation is begun."""
+        counter = operation.counter
+        most = most_outstanding(counter, self._waves.kernel.chip)
+        if sum(one.counter == counter for one in self._operations) >= most:
+            self.wait(counter, most - 1)
         self._operations.append(operation)
         for register in operation.registers:
             self.unready[register] = self.unready.get(register, 0) + 1
