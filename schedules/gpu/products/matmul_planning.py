@@ -83,6 +83,7 @@ def _laid_out(shape: MatmulShape, target: Target, config: MatmulConfig) -> Matmu
     runs["result"] = vector_elements(widest, plan.layouts.acc.element_tile[-1], shape.row("result"))
     plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
     _check_registers(plan)
+    _check_copies(plan)
     return plan
 
 
@@ -153,6 +154,22 @@ def _check_registers(plan: MatmulPlan) -> None:
             f"matmul by {plan.mma.name}: {registers.fragments} registers of a lane for"
             f" fragments; {chip.name} has {held}, of which {registers.others} are for the rest"
         )
+
+
+def _check_copies(plan: MatmulPlan) -> None:
+    """Refuse a copy by more lanes than a tile of an open K has elements for.
+
+    TVM then takes the whole operand for what a workgroup keeps of it in registers.
+    """
+    if plan.shape.k is not None:
+        return
+    for side in plan.through_registers - plan.direct:
+        tile, copied = plan.tile_shape(side), plan.copy(side).undistributed_shape
+        if any(there > here for here, there in zip(tile, copied, strict=True)):
+            raise ScheduleError(
+                f"matmul by {plan.mma.name}: all lanes copy {list(copied)} of {side} at once; a"
+                f" tile has {list(tile)}"
+            )
 
 
 def _check_memory(plan: MatmulPlan, size: int) -> None:

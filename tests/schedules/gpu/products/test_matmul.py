@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from tvm import ir
 
+from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
+from tvm_iree_ext.inspection.inspected_kernel import inspect_op
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config, matmul_kind
 from tvm_iree_ext.schedules.gpu.products.matmul_planning import check_matmul, plan_matmul
@@ -352,3 +354,11 @@ def test_floats_of_8_bits_that_become_halves_take_their_registers():
     shape = MatmulShape(4096, 4096, 4096, "float8_e4m3fn", "float8_e4m3fn", "float32")
     tiles = [matmul_config(shape, make_target(f"cuda:{chip}")).tiles for chip in ("sm_89", "sm_90")]
     assert np.prod(tiles[0]) == 2 * np.prod(tiles[1])
+
+
+def test_few_converted_rows_of_an_open_depth_compile():
+    """Tiles with fewer elements than lanes, of which TVM would keep whole rows in registers."""
+    maps = ["(m, n, k) -> (m, k)", "(m, n, k) -> (n, k)", "(m, n, k) -> (m, n)"]
+    lhs, rhs = ops.TensorType((3, "k"), "float32"), ops.TensorType(("n", "k"), "float64")
+    op = ops.contraction(lhs, rhs, indexing_maps=maps, result_dtype="float64")
+    assert inspect_op(op, "rocm:gfx1100").binary
