@@ -15,8 +15,10 @@ from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.flattening import flatten_buffers
 from tvm_iree_ext.codegen.gpu.passes.amd_branches import part_branches
 from tvm_iree_ext.codegen.gpu.passes.amd_epilogue import fence_epilogue
+from tvm_iree_ext.codegen.gpu.passes.amd_loops import keep_loops
 from tvm_iree_ext.codegen.gpu.passes.amd_math import lower_amd_math
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import rewrite_memory
+from tvm_iree_ext.codegen.gpu.passes.amd_sums import keep_sums
 from tvm_iree_ext.codegen.gpu.passes.barriers import add_barriers
 from tvm_iree_ext.codegen.gpu.passes.broadcast_loads import broadcast_loads
 from tvm_iree_ext.codegen.gpu.passes.compact_buffers import compact_buffers
@@ -147,7 +149,11 @@ def _last(target: Target) -> list[Any]:
         share_quotients,  # which the simplifier would put back to where they were
         *([lower_amd_math] if rocm else []),
         tirx.transform.LowerIntrin(),
-        *([part_branches, fence_epilogue, memory, write_zeros] if rocm else []),
+        *(
+            [part_branches, fence_epilogue, keep_sums, keep_loops, memory, write_zeros]
+            if rocm
+            else []
+        ),
     ]
 
 

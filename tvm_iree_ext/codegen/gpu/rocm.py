@@ -22,7 +22,9 @@ from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError, TargetError
 from tvm_iree_ext.codegen.gpu.launch_contract import Argument, KernelReport
 from tvm_iree_ext.codegen.gpu.passes import amd_lanes
+from tvm_iree_ext.codegen.gpu.passes.amd_loops import count_definitions
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import memory_definitions
+from tvm_iree_ext.codegen.gpu.passes.amd_sums import use_definitions
 from tvm_iree_ext.codegen.linker import find_lld
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.intrin.atomics import atomic_definitions, with_wide_position
@@ -48,7 +50,13 @@ def _register_callbacks() -> None:
     folder = held.enter_context(scratch())
     atexit.register(held.close)
     library = folder / "functions.ll"
-    texts = (bfloat_definitions(mma_table().values()), memory_definitions(), atomic_definitions())
+    texts = (
+        bfloat_definitions(mma_table().values()),
+        memory_definitions(),
+        atomic_definitions(),
+        use_definitions(),
+        count_definitions(),
+    )
     library.write_text("".join(f"{text}\n" for text in texts))
     tvm_ffi.register_global_func(
         "tvm_callback_rocm_bitcode_path", lambda: [str(library)], override=True
