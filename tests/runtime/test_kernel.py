@@ -243,7 +243,7 @@ SHARED = np.zeros((5, 4), "float32")
         (misaligned(F32), "y is misaligned; expected a multiple of 4 bytes"),
         (read_only(F32), "y is read-only; expected an array to be written"),
         ([[0.0] * 4] * 2, "out has 2 arrays; expected 1: y"),
-        (OnlyDLPack(F32), "y is a OnlyDLPack; expected a NumPy array, PyTorch tensor or TVM"),
+        (OnlyDLPack(F32), "y is a OnlyDLPack; expected a NumPy array, PyTorch tensor, CuPy"),
         (SHARED[1:3], "y shares memory with x"),
     ],
     ids=["shape", "dtype", "strided", "misaligned", "read-only", "list", "foreign", "overlap"],

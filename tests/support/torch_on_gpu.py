@@ -24,6 +24,13 @@ def on_gpu(device, array, skip=0):
     return tvm_ffi.from_dlpack(capsule), there
 
 
+def stored_at(tensor):
+    """The elements of a tensor over memory of the GPU."""
+    count = tensor.numel() * tensor.dtype.itemsize
+    memory = (ctypes.c_char * count).from_address(tensor.data_ptr())
+    return np.frombuffer(memory, str(tensor.dtype)).reshape(tensor.shape)
+
+
 class Torch(SimpleNamespace):
     """What a call asks of PyTorch, with tensors on the GPU alone; ``made`` are new ones."""
 
@@ -81,6 +88,10 @@ class TorchTensor:
 
     def element_size(self):
         return self.array.itemsize
+
+    @property
+    def nbytes(self):
+        return self.array.nbytes
 
     def clone(self):
         return TorchTensor(self.gpu, self.array)

@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.base.signature import Operand
+from tvm_iree_ext.runtime import cupy_arrays
 from tvm_iree_ext.runtime.torch_arrays import address, check_plain, torch_module
 
 _CPU = 1  # kDLCPU
@@ -96,6 +97,9 @@ class Port:
         if torch is not None and isinstance(value, torch.Tensor):
             tensor = self._from_torch(value, torch)
             return tuple(value.shape), tensor
+        if cupy_arrays.is_cupy(value):
+            self._check_cupy(value)
+            return value.shape, cupy_arrays.plain(value, _GPU_ALIGNMENT)
         tensor = self._from_dlpack(value)
         shape, alignment = tensor.shape, self._alignment(tensor)
         if tensor.is_contiguous() and tensor.data_ptr() % alignment == 0:
@@ -131,14 +135,18 @@ class Port:
             alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
             aligned = address(self.name, value, torch) % alignment == 0
             tensor = value.detach() if value.requires_grad else value
-        elif isinstance(value, tvm_ffi.Tensor):
-            tensor = self._from_dlpack(value)
+        elif isinstance(value, tvm_ffi.Tensor) or cupy_arrays.is_cupy(value):
+            if isinstance(value, tvm_ffi.Tensor):
+                tensor = self._from_dlpack(value)
+            else:
+                self._check_cupy(value)
+                tensor = cupy_arrays.CupyArray(value)
             alignment = self._alignment(tensor)
             contiguous, aligned = tensor.is_contiguous(), tensor.data_ptr() % alignment == 0
         else:
             raise CallError(
-                f"{self.name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor"
-                " or TVM tensor: others may not be written to"
+                f"{self.name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor,"
+                " CuPy array or TVM tensor: others may not be written to"
             )
         if not contiguous:
             raise CallError(f"{self.name} is not contiguous; expected row-major order")
@@ -212,6 +220,13 @@ class Port:
                 " detach() it, or call under torch.no_grad()"
             )
 
+    def _check_cupy(self, array: Any) -> None:
+        """Raise CallError for another dtype or device."""
+        if array.__dlpack_device__()[0] != self.gpu:
+            raise CallError(f"{self.name} is on GPU {array.device.id}, CuPy's; {self._wanted}")
+        if array.dtype != self.numpy:
+            raise CallError(f"{self.name} is {array.dtype}; expected {self.dtype}")
+
     def _from_torch(self, array: Any, torch: Any) -> Any:
         self.check_torch(array, torch)
         if array.requires_grad:
@@ -255,8 +270,8 @@ def _read(value: Any) -> tuple[Any, str]:
 def allocator(like: Any) -> Allocator:
     """The allocator of results for a call whose first array is ``like``.
 
-    NumPy for NumPy and for no array at all, PyTorch for PyTorch, else tensors of TVM, which any
-    library takes by DLPack.
+    NumPy for NumPy and for no array at all, PyTorch for PyTorch, CuPy for CuPy, else tensors of
+    TVM, which any library takes by DLPack.
     """
     torch = torch_module()
     if like is None or isinstance(like, np.ndarray | np.generic):
@@ -264,7 +279,9 @@ def allocator(like: Any) -> Allocator:
     if torch is not None and isinstance(like, torch.Tensor):
         # Named, because what PyTorch takes without is a setting.
         return functools.partial(_torch_results, device=like.device)
-    return _dlpack_results
+    if cupy_arrays.is_cupy(like):
+        return functools.partial(_cupy_results, device=like.device)
+    return dlpack_results
 
 
 def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
@@ -289,7 +306,18 @@ def _torch_results(
     return arrays, arrays
 
 
-def _dlpack_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+def _cupy_results(
+    shapes: Sequence[Shape], ports: Sequence[Port], device: Any
+) -> tuple[list[Any], list[Any]]:
+    tensors = [
+        cupy_arrays.new(shape, port.numpy, device)
+        for shape, port in zip(shapes, ports, strict=True)
+    ]
+    return [tensor.array for tensor in tensors], tensors
+
+
+def dlpack_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+    """New tensors of TVM's in memory of the CPU."""
     tensors = [
         as_tensor(np.empty(shape, port.numpy)) for shape, port in zip(shapes, ports, strict=True)
     ]
@@ -339,19 +367,32 @@ def as_tensor(array: np.ndarray) -> Any:
         array = array.view(f"u{dtype.itemsize}")
     if dtype not in _EXPORTED:
         return tvm_ffi.from_dlpack(array)
+    return _exported(array, dtype, None)
+
+
+def gpu_tensor(
+    owner: Any, address: int, shape: Shape, dtype: np.dtype, device: tuple[int, int]
+) -> Any:
+    """A DLPack tensor over memory of a GPU, which the ``owner`` holds; ``device`` is DLPack's."""
+    strides = tuple(dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    array = np.asarray(_BorrowedMemory(owner, address, shape, strides, dtype.itemsize))
+    return _exported(array if dtype in _EXPORTED else array.view(dtype), dtype, device)
+
+
+def _exported(array: np.ndarray, dtype: np.dtype, device: tuple[int, int] | None) -> Any:
+    """A tensor over an array's memory, of another type or device than the array says."""
     capsule = array.__dlpack__()
     # The capsule points to a DLTensor: data and device (8 bytes each), ndim (4), dtype.
     address = _capsule_pointer(capsule, b"dltensor")
-    ctypes.c_uint32.from_address(address + 20).value = _EXPORTED[dtype]
+    if dtype in _EXPORTED:
+        ctypes.c_uint32.from_address(address + 20).value = _EXPORTED[dtype]
+    if device is not None:
+        (ctypes.c_int32 * 2).from_address(address + 8)[:] = list(device)
     return tvm_ffi.from_dlpack(capsule)
 
 
 def copy(source: Any, target: Any, item: int) -> None:
-    """Copy all elements of an array, which may be the target, as a port took both."""
-    torch = torch_module()
-    if torch is not None and isinstance(target, torch.Tensor) and not target.is_cpu:
-        target.copy_(source if isinstance(source, torch.Tensor) else torch.from_dlpack(source))
-        return
+    """Copy all elements of an array of the CPU, which may be the target, as a port took both."""
     start, end = span(target, item)
     ctypes.memmove(start, span(source, item)[0], end - start)
 

@@ -1,11 +1,13 @@
 """The kernels of an artifact for a GPU, called with arrays of the host and of the GPU.
 
 Arrays on the GPU are used where they are; others are copied there and back.  Launches and copies go
-to PyTorch's current stream where a tensor of its is on the GPU, and nothing is waited for where all
-arrays are; else the call returns when the results are there.
+to the current stream of PyTorch or CuPy where an array of its is on the GPU, and nothing is waited
+for where all arrays are; else the call returns when the results are there.
 """
 
 import contextlib
+import ctypes
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,6 +18,9 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.errors import ArtifactError, CallError
+from tvm_iree_ext.runtime import arrays, cupy_arrays
+from tvm_iree_ext.runtime.arrays import Allocator, Port
+from tvm_iree_ext.runtime.cupy_arrays import CupyArray
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, number
 from tvm_iree_ext.runtime.launch_graph import Launches
@@ -135,17 +140,62 @@ class GpuFunction:
             results: that were returned.
             is_out: whether these were the caller's.
         """
-        key = self._repeated.key(arguments, results if is_out else ())
-        if key is None or not stream_ordered(values):
+        tell = self._repeated.remember(arguments, results, is_out)
+        if tell is None:
             return
-        places = [_place(value, torch_module()) for value in values]
+        torch = torch_module()
+        places = [_place(value, torch) for value in values]
         ordinals = {one.ordinal for one in places if one is not None}
         if None in ordinals:  # some are copied
             return
         ordinal = ordinals.pop() or 0
         kernels = self._kernels(ordinal)
-        launches = self._known_launches(kernels, ordinal, values, places)
-        self._repeated.remember(key, () if is_out else results, values, kernels.gpu, launches)
+        tell(kernels.gpu, self._known_launches(kernels, ordinal, values, places))
+
+    def allocator(self, like: Any) -> Allocator:
+        """What allocates results where the first array is ``like``: there, of the same library."""
+        found = arrays.allocator(like)
+        if found is not arrays.dlpack_results or not is_on_gpu(like):
+            return found
+        return functools.partial(self._new_tensors, like)
+
+    def _new_tensors(
+        self, like: Any, shapes: Sequence[tuple[int, ...]], ports: Sequence[Port]
+    ) -> tuple[list[Any], list[Any]]:
+        """New tensors of TVM's on the GPU of an array: twice, as results and to be passed.
+
+        Raises:
+            ArtifactError: where the driver refuses.
+        """
+        kind, ordinal = like.__dlpack_device__()
+        device = int(kind), int(ordinal)
+        tensors = []
+        try:
+            gpu = self._kernels(device[1]).gpu
+            for shape, port in zip(shapes, ports, strict=True):
+                memory = _GpuMemory(gpu, prod(shape) * port.item)
+                tensors.append(arrays.gpu_tensor(memory, memory.address, shape, port.numpy, device))
+        except DriverError as error:
+            raise self._refused(error) from error
+        return tensors, tensors
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy all elements of an array, one of which is on the GPU, as ports took both.
+
+        Raises:
+            ArtifactError: where the driver refuses.
+        """
+        torch = torch_module()
+        if torch is not None and isinstance(target, torch.Tensor):
+            target.copy_(source if isinstance(source, torch.Tensor) else torch.from_dlpack(source))
+            return
+        places = [_place(one, torch) for one in (source, target)]
+        try:
+            gpu = self._kernels(max(one.ordinal or 0 for one in places if one is not None)).gpu
+            with gpu.current():
+                _copy(gpu, *places)
+        except DriverError as error:
+            raise self._refused(error) from error
 
     def _refused(self, error: DriverError) -> ArtifactError:
         return ArtifactError(f"the artifact {self._folder} does not run: {error}")
@@ -154,24 +204,27 @@ class GpuFunction:
         self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"], ordinal: int
     ) -> None:
         kernels = self._loaded.get(ordinal) or self._kernels(ordinal)
-        arrays = [place for place in places if place is not None]
-        addresses = [place.address for place in arrays]
-        on_host = [number for number, place in enumerate(arrays) if place.ordinal is None]
-        results = len(arrays) - (len(places) - self._inputs)  # where they begin
-        with kernels.gpu.current(), _memory(kernels, values, ordinal) as (allocate, stream):
+        there = [place for place in places if place is not None]
+        addresses = [place.address for place in there]
+        on_host = [number for number, place in enumerate(there) if place.ordinal is None]
+        results = len(there) - (len(places) - self._inputs)  # where they begin
+        libraries = _libraries(values)
+        with kernels.gpu.current(), _memory(kernels, libraries, ordinal) as (allocate, stream):
+            if len(libraries) > 1:  # each on a stream of its own
+                kernels.gpu.wait()
             for number in on_host:
-                place = arrays[number]
+                place = there[number]
                 addresses[number] = allocate(place.size)
                 if number < results:
                     kernels.gpu.write(addresses[number], place.address, place.size, stream)
             launches = self._known_launches(kernels, ordinal, values, places)
             workspace = allocate(launches.bytes) if launches.bytes else 0
             launches(addresses, workspace, stream)
-            if on_host or not stream_ordered(values):
+            if on_host or len(libraries) != 1:
                 kernels.gpu.wait()
             for number in on_host:
                 if number >= results:
-                    place = arrays[number]
+                    place = there[number]
                     kernels.gpu.read(place.address, addresses[number], place.size)
 
     def _known_launches(
@@ -246,21 +299,52 @@ def _place(value: Any, torch: Any) -> _ArrayPlace | None:
     )
 
 
-def _is_torch(value: Any) -> bool:
+def _copy(gpu: Gpu, source: _ArrayPlace | None, target: _ArrayPlace | None) -> None:
+    """Copy by way of the host, as no kernel is run for what has no elements to combine."""
+    assert source is not None
+    assert target is not None
+    host = np.empty(source.size, np.uint8)
+    start = source.address
+    gpu.wait()
+    if source.ordinal is not None:
+        start = host.ctypes.data
+        gpu.read(start, source.address, source.size)
+    if target.ordinal is None:
+        ctypes.memmove(target.address, start, source.size)
+    else:
+        gpu.write(target.address, start, source.size)
+        gpu.wait()
+
+
+def is_on_gpu(value: Any) -> bool:
+    """Whether it is an array, of any library, that lies on a GPU."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return False
     torch = torch_module()
-    return torch is not None and isinstance(value, torch.Tensor)
+    if torch is not None and isinstance(value, torch.Tensor):
+        return not value.is_cpu
+    return value.__dlpack_device__()[0] in DLPACK_DEVICES.values()
 
 
-def stream_ordered(values: Sequence[Any]) -> bool:
-    """Whether a tensor of PyTorch's is on the GPU, so that its stream orders what is launched."""
-    return any(_is_torch(value) and not value.is_cpu for value in values)
+def _libraries(values: Sequence[Any]) -> set[str]:
+    """Libraries with streams of their own that have arrays on the GPU here."""
+    torch = torch_module()
+    found = set()
+    for value in values:
+        if isinstance(value, CupyArray):
+            found.add("cupy")
+        elif torch is not None and isinstance(value, torch.Tensor) and not value.is_cpu:
+            found.add("torch")
+    return found
 
 
 def _memory(
-    kernels: Kernels, values: Sequence[Any], ordinal: int
+    kernels: Kernels, libraries: set[str], ordinal: int
 ) -> AbstractContextManager[tuple[Allocate, int]]:
-    """An allocator on the GPU, and the stream: PyTorch's where it has tensors there."""
-    return _of_torch(ordinal) if stream_ordered(values) else _of_driver(kernels)
+    """An allocator on the GPU, and the stream: of the library that has arrays there."""
+    if "torch" in libraries:
+        return _of_torch(ordinal)
+    return _of_cupy(ordinal) if libraries else _of_driver(kernels)
 
 
 @contextlib.contextmanager
@@ -281,6 +365,29 @@ def _of_torch(ordinal: int) -> Iterator[tuple[Allocate, int]]:
         return int(taken[-1].data_ptr())
 
     yield allocate, stream.cuda_stream
+
+
+@contextlib.contextmanager
+def _of_cupy(ordinal: int) -> Iterator[tuple[Allocate, int]]:
+    """So does CuPy, whose pool has an arena for each stream."""
+    taken: list[Any] = []
+    yield cupy_arrays.allocator(ordinal, taken), cupy_arrays.stream(ordinal)
+
+
+class _GpuMemory:
+    """Memory that the driver gave, for a tensor that is nobody's but its holder's."""
+
+    def __init__(self, gpu: Gpu, size: int) -> None:
+        self._gpu = gpu
+        self.address = 0
+        with gpu.current():
+            self.address = gpu.allocate(size)
+
+    def __del__(self) -> None:
+        if self.address:
+            # With a GPU that is lost its memory is, too.
+            with contextlib.suppress(DriverError), self._gpu.current():
+                self._gpu.free(self.address)
 
 
 def chip_of(target: Mapping[str, Any]) -> str:

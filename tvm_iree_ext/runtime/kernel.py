@@ -16,7 +16,7 @@ from tvm_iree_ext.runtime import arrays, artifact, machine
 from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.artifact import LIBRARY
 from tvm_iree_ext.runtime.calls import Caller, ordered
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction
+from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction, is_on_gpu
 from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest, ProgramManifest
 
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
@@ -61,7 +61,8 @@ class Kernel(LoadedArtifact):
     """A kernel of an artifact, to be called with arrays.
 
     ``kernel(query, key, value)`` returns new arrays of the kind of the first array: NumPy for
-    NumPy, PyTorch for PyTorch, and TVM tensors, which any library takes by DLPack, for all else.
+    NumPy, PyTorch for PyTorch, CuPy for CuPy, and TVM tensors, which any library takes by DLPack,
+    for all else.
     A single result is returned bare, several as a tuple. ``kernel(..., out=array)`` (a tuple for
     several results) fills arrays of the caller's and returns them. Arguments may be named as in
     the signature, scalars are Python or NumPy numbers.
@@ -86,8 +87,8 @@ class Kernel(LoadedArtifact):
 
     A kernel for a GPU is loaded by the driver at the first call. It takes arrays of the CPU, which
     are copied there and back, and arrays on the GPU, which are used where they are; results are
-    where the first array is. With PyTorch's tensors on the GPU it is launched on the current
-    stream, and is not waited for.
+    where the first array is. With PyTorch's tensors on the GPU, or CuPy's arrays, it is launched on
+    that library's current stream, and is not waited for.
     """
 
     manifest: Manifest
@@ -190,6 +191,21 @@ class Kernel(LoadedArtifact):
             pass
         return self._refused_call(arguments, out)
 
+    def _opened(self) -> Any:
+        """The function, of the artifact as it was loaded."""
+        if self._function is None:
+            artifact.check_unchanged(self.folder, self.manifest)
+            self._take(_open(self.folder, self.manifest))
+        return self._function
+
+    def _allocator(self, like: Any) -> arrays.Allocator:
+        """What allocates results where the first array is ``like``."""
+        return arrays.allocator(like)
+
+    def _copy(self, source: Any, target: Any, item: int) -> None:
+        """Copy an argument that is the result."""
+        arrays.copy(source, target, item)
+
     def _refused_call(self, arguments: tuple[Any, ...], out: Any) -> Any:
         """A call with NumPy arrays that the library has refused."""
         found = self._checked_call(arguments, out, {})
@@ -203,16 +219,15 @@ class Kernel(LoadedArtifact):
         shapes, passed = self._caller.inputs(arguments)
         result_shapes, copies = self._caller.plan(shapes, out)
         if out is None:
-            allocate = arrays.allocator(self._caller.like(arguments))
+            allocate = self._allocator(self._caller.like(arguments))
             results, tensors = allocate(result_shapes, self._caller.result_ports)
         else:
             results, tensors = self._caller.outputs(out, result_shapes, passed)
         for result, argument in copies or ():
-            arrays.copy(passed[argument], tensors[result], self._caller.result_ports[result].item)
+            item = self._caller.result_ports[result].item
+            self._copy(passed[argument], tensors[result], item)
         if copies is None:
-            if self._function is None:
-                artifact.check_unchanged(self.folder, self.manifest)
-                self._take(_open(self.folder, self.manifest))
+            self._opened()
             if self._on_gpu is None:
                 passed, tensors = self._caller.for_library(passed, tensors, shapes, result_shapes)
             try:
@@ -242,6 +257,15 @@ class _GpuKernel(Kernel):
             if found is not None:
                 return found
         return self._checked_call(arguments, out, named)
+
+    def _allocator(self, like: Any) -> arrays.Allocator:
+        return self._opened().allocator(like) if is_on_gpu(like) else arrays.allocator(like)
+
+    def _copy(self, source: Any, target: Any, item: int) -> None:
+        if is_on_gpu(source) or is_on_gpu(target):
+            self._opened().copy(source, target)
+        else:
+            arrays.copy(source, target, item)
 
 
 _GpuKernel.__name__ = _GpuKernel.__qualname__ = Kernel.__name__

@@ -180,7 +180,7 @@ class ProgramFunction:
         expected = function.result_shapes([shape or () for shape in shapes])
         ports = self._caller.result_ports
         if out is None:
-            results, tensors = arrays.allocator(like)(expected, ports)
+            results, tensors = function.allocator(like)(expected, ports)
         else:
             results, tensors = self._caller.outputs(out, expected, passed)
         if not all(0 in shape for shape in expected):

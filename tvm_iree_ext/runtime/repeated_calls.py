@@ -1,6 +1,6 @@
-"""Calls with PyTorch's tensors on the GPU that are like earlier ones: launched with no more ado.
+"""Calls with arrays on the GPU that are like earlier ones: launched with no more ado.
 
-All that a call is checked for follows from its tensors' shapes, types and devices, but for what is
+All that a call is checked for follows from its arrays' shapes, types and devices, but for what is
 asked here anew: where they lie, whether they are contiguous, what autograd would want of them.
 So a call like one that went through costs the host little more than its launches.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from tvm_iree_ext.runtime import cupy_arrays
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
 from tvm_iree_ext.runtime.launch_graph import Launches
 from tvm_iree_ext.runtime.torch_arrays import torch_module
@@ -21,27 +22,29 @@ _NUMBERS = (float, int, bool)
 Key = tuple[Any, ...]
 
 
-class _Torch(NamedTuple):
-    """What is asked of PyTorch in each call."""
+class _ArrayLibrary(NamedTuple):
+    """What is asked of PyTorch or CuPy in each call."""
 
-    tensor: Any
-    parameter: Any
-    forward: Any
-    is_grad_enabled: Callable[[], bool]
+    kind: Any
+    """Of an array."""
+    key: Callable[[Sequence[Any], Sequence[Any], list[int]], Key | None]
+    address: Callable[[Any], int]
     stream: Callable[[int], int]
+    names_devices: bool
+    """Whether new arrays are made where it is said, and not on the thread's GPU."""
 
 
 class _RepeatedCall(NamedTuple):
-    """A call with tensors of which only the addresses are new."""
+    """A call with arrays of which only the addresses are new."""
 
     gpu: Gpu
     launches: Launches
-    made: Sequence[Any]
-    """For each new result what makes it, and the arguments that it takes."""
+    made: Sequence[Callable[[], Any]]
+    """What makes each new result."""
     sizes: Sequence[int]
-    """Bytes of all arrays; none where results are new."""
-    memory: Callable[[int], Any]
-    """Gives a tensor of so many bytes."""
+    """Bytes of all arrays, where results are not new."""
+    memory: Callable[[], Any]
+    """Gives an array of the bytes that the launches take."""
 
 
 class RepeatedCalls:
@@ -53,7 +56,7 @@ class RepeatedCalls:
 
     def __init__(self, refused: Callable[[DriverError], Exception]) -> None:
         self._refused = refused
-        self._torch: _Torch | None = None
+        self._libraries: list[_ArrayLibrary] = []  # that such a call had arrays of
         self._known: dict[Key, _RepeatedCall] = {}
 
     def again(self, arguments: tuple[Any, ...], out: Any) -> Any:
@@ -62,76 +65,49 @@ class RepeatedCalls:
         Raises:
             Exception: what ``refused`` makes of an error of the driver's.
         """
-        torch = self._torch
-        if torch is None:
-            return None
-        addresses: list[int] = []
         out = () if out is None else out if type(out) is tuple else (out,)
-        key = _kind_of_call(torch, arguments, out, addresses)
-        if key is None or (known := self._known.get(key)) is None:
-            return None
-        gpu, launches, made, sizes, memory = known
-        results: Sequence[Any] = out
-        if made:
-            fresh: list[Any] = [
-                empty(shape, strides, dtype=dtype, device=device)
-                for empty, shape, strides, dtype, device in made
-            ]
-            for one in fresh:
-                if type(one) is not torch.tensor:  # of a program that is only traced
-                    return None
-                addresses.append(one.data_ptr())
-            results = fresh
-        elif _overlap(addresses, sizes, len(out)):
-            return None
-        workspace = 0
-        if launches.bytes:
-            # PyTorch gives what is freed to others only after what the stream has now.
-            taken = memory(launches.bytes)
-            workspace = taken.data_ptr()
-        try:
-            if gpu.is_current():
-                launches(addresses, workspace, torch.stream(gpu.ordinal))
-            else:
-                with gpu.current():
-                    launches(addresses, workspace, torch.stream(gpu.ordinal))
-        except DriverError as error:
-            raise self._refused(error) from error
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def key(self, arguments: Sequence[Any], out: Sequence[Any]) -> Key | None:
-        """What says which call it is; None for one of which more must be asked each time."""
-        if (module := torch_module()) is None:
-            return None
-        if self._torch is None:
-            self._torch = _torch(module)
-        return _kind_of_call(self._torch, arguments, out, [])
+        for library in self._libraries:
+            addresses: list[int] = []
+            key = library.key(arguments, out, addresses)
+            if key is not None and (known := self._known.get(key)) is not None:
+                try:
+                    return _called(library, known, addresses, out)
+                except DriverError as error:
+                    raise self._refused(error) from error
+        return None
 
     def remember(
-        self,
-        key: Key,
-        made: Sequence[Any],
-        values: Sequence[Any],
-        gpu: Gpu,
-        launches: Launches,
-    ) -> None:
-        """Know a call that went through.
+        self, arguments: Sequence[Any], results: Sequence[Any], is_out: bool
+    ) -> Callable[[Gpu, Launches], None] | None:
+        """What is told of the launches of a call that went through, to know it from now on.
+
+        None for one of which more must be asked each time.
 
         Args:
-            key: of it.
-            made: the new results.
-            values: all that was passed to the function, tensors and numbers.
-            gpu: on which it ran.
-            launches: that it was.
+            arguments: that came for the operands which are not results.
+            results: that were returned.
+            is_out: whether these were the caller's.
         """
-        torch = torch_module()
-        tensors = [one for one in values if isinstance(one, torch.Tensor)]
-        sizes = [] if made else [one.numel() * one.element_size() for one in tensors]
-        makers = [(torch.empty_strided, *_described(one)) for one in made]
-        place = {"dtype": torch.uint8, "device": f"cuda:{gpu.ordinal}"}
-        memory = functools.partial(torch.empty, **place)
+        out = results if is_out else ()
+        for library in (_torch(), _cupy()):
+            if library is None or (key := library.key(arguments, out, [])) is None:
+                continue
+            kinds = [one.kind for one in self._libraries]
+            if library.kind not in kinds:
+                self._libraries.append(library)
+            made = () if is_out else results
+            arrays = [one for one in (*arguments, *out) if type(one) not in _NUMBERS]
+            return functools.partial(self._remember, key, made, arrays)
+        return None
+
+    def _remember(
+        self, key: Key, made: Sequence[Any], arrays: Sequence[Any], gpu: Gpu, launches: Launches
+    ) -> None:
         if len(self._known) >= _KEPT:
             self._known.clear()
+        memory = _bytes_like(arrays[0], launches.bytes) if launches.bytes else lambda: None
+        sizes = [] if made else [int(one.nbytes) for one in arrays]
+        makers = [_maker(one) for one in made]
         self._known[key] = _RepeatedCall(gpu, launches, makers, sizes, memory)
 
     def forget(self) -> None:
@@ -139,27 +115,68 @@ class RepeatedCalls:
         self._known.clear()
 
 
-def _torch(module: Any) -> _Torch:
+def _called(
+    library: _ArrayLibrary, known: _RepeatedCall, addresses: list[int], out: tuple[Any, ...]
+) -> Any:
+    """The results of a call, or None where it is another after all; then nothing has begun."""
+    kind, _, address, stream, names_devices = library
+    gpu, launches, made, sizes, memory = known
+    is_current = gpu.is_current()
+    if not (is_current or names_devices):
+        return None
+    results: Sequence[Any] = out
+    if made:
+        results = [make() for make in made]
+        for one in results:
+            if type(one) is not kind:  # of a program that is only traced
+                return None
+            addresses.append(address(one))
+    elif _overlap(addresses, sizes, len(out)):
+        return None
+    workspace = 0
+    if launches.bytes:
+        # The library gives what is freed to others only after what the stream has now.
+        taken = memory()
+        workspace = address(taken)
+    if is_current:
+        launches(addresses, workspace, stream(gpu.ordinal))
+    else:
+        with gpu.current():
+            launches(addresses, workspace, stream(gpu.ordinal))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _torch() -> _ArrayLibrary | None:
+    torch = torch_module()
+    if torch is None:
+        return None
     # Without the object that PyTorch's function makes of it, which takes a microsecond.
-    stream = getattr(getattr(module, "_C", None), "_cuda_getCurrentRawStream", None)
-    return _Torch(
-        module.Tensor,
-        module.nn.Parameter,
-        module.autograd.forward_ad,
-        module.is_grad_enabled,
-        stream or (lambda ordinal: module.cuda.current_stream(ordinal).cuda_stream),
+    stream = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
+    key = functools.partial(
+        _torch_key,
+        torch.Tensor,
+        torch.nn.Parameter,
+        torch.autograd.forward_ad,
+        torch.is_grad_enabled,
     )
+    stream = stream or (lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream)
+    return _ArrayLibrary(torch.Tensor, key, torch.Tensor.data_ptr, stream, True)
 
 
-def _kind_of_call(
-    torch: _Torch, arguments: Sequence[Any], out: Sequence[Any], addresses: list[int]
+def _torch_key(
+    plain: Any,
+    parameter: Any,
+    forward: Any,
+    is_grad_enabled: Callable[[], bool],
+    arguments: Sequence[Any],
+    out: Sequence[Any],
+    addresses: list[int],
 ) -> Key | None:
     """What says which call it is, its addresses aside; None where more must be asked.
 
     A tensor without storage, such as a sparse or nested one or one within a transform of
     torch.func, says so by an error or by address 0.
     """
-    plain, parameter, forward, is_grad_enabled, _ = torch
     if forward._current_level >= 0:  # there may be tangents
         return None
     key: list[Any] = [len(out)]
@@ -184,7 +201,57 @@ def _kind_of_call(
                 return None
     except RuntimeError:
         return None
-    return tuple(key)
+    return tuple(key) if addresses else None
+
+
+def _cupy() -> _ArrayLibrary | None:
+    cupy = cupy_arrays.cupy_module()
+    if cupy is None:
+        return None
+    key = functools.partial(_cupy_key, cupy.ndarray)
+    current = cupy.cuda.get_current_stream
+    return _ArrayLibrary(
+        cupy.ndarray, key, lambda one: int(one.data.ptr), lambda _: int(current().ptr), False
+    )
+
+
+def _cupy_key(
+    plain: Any, arguments: Sequence[Any], out: Sequence[Any], addresses: list[int]
+) -> Key | None:
+    key: list[Any] = [len(out)]
+    for value in (*arguments, *out) if out else arguments:
+        kind = type(value)
+        if kind is plain:
+            memory = value.data
+            address = memory.ptr
+            if not address or address % _LINE or not value.flags.c_contiguous:
+                return None
+            key += value.shape, value.dtype, memory.device_id
+            addresses.append(address)
+        elif kind in _NUMBERS:
+            key.append(repr(value))
+        else:
+            return None
+    return tuple(key) if addresses else None
+
+
+def _maker(one: Any) -> Callable[[], Any]:
+    """What makes an array like another."""
+    shape = tuple(one.shape)
+    if cupy_arrays.is_cupy(one):
+        return functools.partial(cupy_arrays.cupy_module().empty, shape, one.dtype)
+    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    place = {"dtype": one.dtype, "device": one.device}
+    return functools.partial(torch_module().empty_strided, shape, strides, **place)
+
+
+def _bytes_like(one: Any, size: int) -> Callable[[], Any]:
+    """What makes an array of bytes where another one is."""
+    if cupy_arrays.is_cupy(one):
+        return functools.partial(cupy_arrays.cupy_module().empty, (size,), "uint8")
+    torch = torch_module()
+    place = {"dtype": torch.uint8, "device": one.device}
+    return functools.partial(torch.empty_strided, (size,), (1,), **place)
 
 
 def _overlap(addresses: Sequence[int], sizes: Sequence[int], count: int) -> bool:
@@ -196,10 +263,3 @@ def _overlap(addresses: Sequence[int], sizes: Sequence[int], count: int) -> bool
             if start < other + length and other < start + size:
                 return True
     return False
-
-
-def _described(one: Any) -> tuple[Any, ...]:
-    """Shape, strides, type and device of a new tensor like another."""
-    shape = tuple(one.shape)
-    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-    return shape, strides, one.dtype, one.device

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from torch_on_gpu import STREAM, Torch, TorchTensor, on_gpu
+from torch_on_gpu import STREAM, Torch, TorchTensor, on_gpu, stored_at
 from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
@@ -225,11 +225,21 @@ def test_arrays_on_the_gpu_are_used_where_they_are(gpu, tmp_path):
     assert kernel(source, out=target) is target
     np.testing.assert_array_equal(stored, expected)
     assert gpu.held == before  # nothing was copied
-    np.testing.assert_array_equal(np.from_dlpack(kernel(source)), expected)
+    result = kernel(source)  # is where its array is
+    assert result.__dlpack_device__() == source.__dlpack_device__() == (10, 0)
+    assert (result.shape, str(result.dtype)) == (expected.shape, "float32")
+    np.testing.assert_array_equal(stored_at(result), expected)
+    assert len(gpu.held) == len(before) + 1
+    del result
+    assert gpu.held == before
     out = np.zeros(expected.shape, "float32")
     kernel(source, out=out)
     np.testing.assert_array_equal(out, expected)
     assert gpu.held == before
+    room, gpu.room = gpu.room, sum(gpu.held.values())
+    with pytest.raises(ArtifactError, match="does not run: hipMalloc failed with status 2"):
+        kernel(source)
+    gpu.room = room
     with pytest.raises(CallError, match="expected it contiguous there, at a multiple of 16 bytes"):
         kernel(on_gpu(device, x, skip=4)[0])
     with pytest.raises(CallError, match="result is misaligned; expected a multiple of 16 bytes"):
