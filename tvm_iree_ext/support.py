@@ -7,6 +7,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.catalog.base.entry import OpEntry
+from tvm_iree_ext.emulator.runs.emulated_devices import emulated_obstacle
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
 from tvm_iree_ext.runtime.machine import this_machine
@@ -14,8 +15,9 @@ from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.host import obstacle
 from tvm_iree_ext.targets.names import make_target, target_json
 
-Support = Literal["runs", "compiles", "no"]
-"""``compiles``: a kernel can be built and exported here, and is run elsewhere."""
+Support = Literal["runs", "emulated", "compiles", "no"]
+"""``compiles``: a kernel can be built and exported here, and is run elsewhere.  ``emulated``: its
+machine code, or its PTX, can be executed here, too (``verify --emulate``)."""
 
 _SAMPLES = 8  # random ops: a rule may leave out some attributes, such as dynamic extents
 
@@ -48,8 +50,15 @@ def _support_of(entry: OpEntry, name: str) -> Support:
             choose(op, target)
         except ScheduleError:
             continue
-        return "compiles" if _obstacle(target) else "runs"
+        if not _obstacle(target):
+            return "runs"
+        return "compiles" if _emulated_obstacle(target) else "emulated"
     return "no"
+
+
+def _emulated_obstacle(target: Target) -> str:
+    chip = chip_of(target_json(target))
+    return emulated_obstacle(target.kind.name, chip, builds=True)
 
 
 def _obstacle(target: Target) -> str:

@@ -5,7 +5,7 @@ import pytest
 
 from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.emulator.driver import EmulatedDriver
-from tvm_iree_ext.emulator.findings import BOUNDS, Site, Where
+from tvm_iree_ext.emulator.findings import BOUNDS, READ_ONLY, Site, Where
 from tvm_iree_ext.emulator.tensor_maps import decode
 from tvm_iree_ext.runtime.launch.driver import DriverError, EncodedTensorMap, Gpu, LaunchFrame
 from tvm_iree_ext.runtime.launch_graph import LaunchGraph
@@ -59,6 +59,16 @@ def test_a_launch_is_executed_on_the_memory_that_was_written(gpu):
 def test_what_a_launch_does_wrong_is_raised_after_it(gpu):
     with pytest.raises(EmulationError, match=f"double: {BOUNDS}: 4 bytes at byte 16 of allocation"):
         launch(gpu, gpu.allocate(16), 5)
+
+
+def test_inputs_that_a_kernel_writes_are_found_where_they_are_to_stay():
+    data = np.arange(4, dtype=np.uint32)
+    gpu = Gpu("rocm", library=EmulatedDriver("rocm", "gfx942", load, inputs_stay=True))
+    address = gpu.allocate(data.nbytes)
+    launch(gpu, address, 4)  # a result: the host has not filled it
+    gpu.write(address, data.ctypes.data, data.nbytes)
+    with pytest.raises(EmulationError, match=f"double: {READ_ONLY}: written at byte 0"):
+        launch(gpu, address, 4)
 
 
 def test_what_the_driver_would_refuse_is_refused(gpu):

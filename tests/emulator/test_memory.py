@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.base.errors import EmulationError
-from tvm_iree_ext.emulator.findings import BOUNDS, MISALIGNED, Site, Where
+from tvm_iree_ext.emulator.findings import BOUNDS, MISALIGNED, READ_ONLY, Site, Where
 from tvm_iree_ext.emulator.memory import WINDOW, GlobalMemory
 
 SITE = Site("load", lambda index: Where((0, 0, 0), 0, index[-1]))
@@ -112,3 +112,18 @@ def test_misalignment_is_found():
     memory.misaligned(places(memory.allocate(64), 0, 8, 16, 24), 16, None, SITE)
     (finding,) = memory.findings.all()
     assert (finding.kind, finding.count, finding.where.lane) == (MISALIGNED, 2, 1)
+
+
+def test_what_is_stored_to_protected_memory_is_found():
+    memory = GlobalMemory()
+    free, kept = memory.allocate(8), memory.allocate(8)
+    memory.protect(kept)
+    addresses, mask = np.array([free, kept], np.uint64), np.array([True, False])
+    values = np.ones((1, 2), np.uint32)
+    memory.store(addresses, values, mask, SITE)
+    memory.load(addresses, np.uint32, 1, None, SITE)
+    assert not memory.findings.all()
+    memory.store(addresses, values, None, SITE)
+    memory.update(addresses, np.add, values[0], None, SITE)
+    assert [(found.kind, found.where.lane) for found in memory.findings.all()] == [(READ_ONLY, 1)]
+    assert "written at byte 0 of allocation 1" in memory.findings.all()[0].message

@@ -69,12 +69,14 @@ class EmulatedDevice:
 
     ``seed`` is of all noise.  ``order`` says in which order waves run between barriers, as far as
     the machine leaves it open: 0 first to last, 1 last to first, others by chance.
+    ``shared_bytes`` is the most that a workgroup has of shared memory; None for any.
     """
 
     kind: str
     chip: str
     seed: int = 0
     order: int = 0
+    shared_bytes: int | None = None
     memory: GlobalMemory = field(init=False)
     executed: Counter[str] = field(default_factory=Counter)
     """How many waves have executed each instruction, by its name."""
@@ -129,12 +131,24 @@ class EmulatedDriver:
         loader: the emulator.
         seed: see :class:`EmulatedDevice`.
         order: see :class:`EmulatedDevice`.
+        shared_bytes: see :class:`EmulatedDevice`.
+        inputs_stay: what the host has filled is read only; not for launchers that fill results,
+            too, as :class:`~tvm_iree_ext.runtime.launch.launcher.Kernels` does when it is called.
     """
 
     def __init__(
-        self, kind: str, chip: str, loader: Loader, *, seed: int = 0, order: int = 0
+        self,
+        kind: str,
+        chip: str,
+        loader: Loader,
+        *,
+        seed: int = 0,
+        order: int = 0,
+        shared_bytes: int | None = None,
+        inputs_stay: bool = False,
     ) -> None:
-        self.device = EmulatedDevice(kind, chip, seed, order)
+        self.device = EmulatedDevice(kind, chip, seed, order, shared_bytes)
+        self._inputs_stay = inputs_stay
         self.launches = 0
         self._loader = loader
         self._modules: list[Mapping[str, EmulatedFunction]] = []
@@ -215,6 +229,8 @@ class EmulatedDriver:
             self.device.memory.write(address.value, ctypes.string_at(source, size.value))
         except ValueError:
             return _INVALID
+        if self._inputs_stay:
+            self.device.memory.protect(address.value)
         return 0
 
     def _from_device(self, target: Any, address: Any, size: Any) -> int:

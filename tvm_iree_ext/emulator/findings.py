@@ -16,6 +16,7 @@ import numpy as np
 from tvm_iree_ext.base.errors import EmulationError
 
 BOUNDS = "out of bounds"
+READ_ONLY = "read-only"
 MISALIGNED = "misaligned"
 UNINITIALISED = "uninitialised"
 UNWAITED = "unwaited"
@@ -25,6 +26,7 @@ INSTRUCTION = "instruction"
 
 KINDS = {
     BOUNDS: "an address is in no allocation, or outside of the memory that the kernel has",
+    READ_ONLY: "memory is written that the host filled, and takes nothing back from",
     MISALIGNED: "an access is not aligned as its instruction asks",
     UNINITIALISED: "shared memory is read that nobody wrote",
     UNWAITED: "what an asynchronous operation has not delivered is used, or its source is changed",

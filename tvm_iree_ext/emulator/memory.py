@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.emulator.findings import BOUNDS, MISALIGNED, Faults, Site
+from tvm_iree_ext.emulator.findings import BOUNDS, MISALIGNED, READ_ONLY, Faults, Site
 
 _WINDOW_BITS = 34
 WINDOW = 1 << _WINDOW_BITS
@@ -48,6 +48,7 @@ class GlobalMemory:
         self._contents: dict[int, np.ndarray] = {}  # by window, with _PAD bytes more
         self._sizes: dict[int, int] = {}
         self._freed: dict[int, int] = {}
+        self._read_only: list[int] = []  # windows
         self._next = _FIRST_WINDOW
 
     def allocate(self, size: int) -> int:
@@ -70,7 +71,12 @@ class GlobalMemory:
         if (window << _WINDOW_BITS) + _BASE != address:
             raise KeyError(address)
         del self._contents[window]
+        self._read_only = [one for one in self._read_only if one != window]
         self._freed[window] = self._sizes.pop(window)
+
+    def protect(self, address: int) -> None:
+        """What is stored to the allocation of an address from now on is a finding."""
+        self._read_only.append(address >> _WINDOW_BITS)
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
         """Copy from the host; ValueError where it is not inside of one allocation."""
@@ -124,6 +130,7 @@ class GlobalMemory:
     ) -> None:
         """Write elements to each address and behind it; ``values`` is [count, *addresses.shape]."""
         count, size = len(values), values.dtype.itemsize * len(values)
+        self._check_writable(addresses, mask, site)
         for lanes, contents, offsets in self._groups(addresses, size, mask, site):
             chosen = values.reshape(count, -1) if lanes is None else values[:, lanes]
             _scatter(contents, offsets, chosen)
@@ -143,6 +150,7 @@ class GlobalMemory:
         """
         kind = operands.dtype
         found = self._noise(kind, addresses.shape)
+        self._check_writable(addresses, mask, site)
         flat = operands.reshape(*operands.shape[: operands.ndim - addresses.ndim], -1)
         for lanes, contents, offsets in self._groups(addresses, kind.itemsize, mask, site):
             chosen = flat if lanes is None else operands[..., lanes]
@@ -162,6 +170,16 @@ class GlobalMemory:
         self.findings.add_lanes(
             MISALIGNED, f"no multiple of {alignment} bytes", site, wrong, addresses
         )
+
+    def _check_writable(self, addresses: np.ndarray, mask: np.ndarray | None, site: Site) -> None:
+        if not self._read_only:
+            return
+        wrong = np.isin(addresses >> np.uint64(_WINDOW_BITS), self._read_only)
+        if mask is not None:
+            wrong &= mask
+        if wrong.any():
+            message = f"written {self._described(int(addresses[wrong][0]))}"
+            self.findings.add_lanes(READ_ONLY, message, site, wrong, addresses)
 
     def _noise(self, kind: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """Bits that are no plausible value, and are the same wherever they come from."""

@@ -5,6 +5,7 @@ import pytest
 
 from tvm_iree_ext.emulator.driver import EmulatedDevice, EmulatedLaunch
 from tvm_iree_ext.emulator.ptx.running.launch import load_ptx
+from tvm_iree_ext.targets.gpu import gpu_chip
 
 _REGISTERS = """
 .reg .pred %p<20>; .reg .b16 %rs<50>; .reg .b32 %r<100>; .reg .b64 %rd<50>;
@@ -48,7 +49,8 @@ def run_ptx():
         body, *arrays, lanes=32, groups=1, order=0, dynamic=0, chip="sm_90a", shared="",
         functions="", check=True, maps=(),
     ):  # fmt: skip
-        device = EmulatedDevice("cuda", chip, seed=order, order=order)
+        most = gpu_chip(chip).shared_memory_bytes
+        device = EmulatedDevice("cuda", chip, seed=order, order=order, shared_bytes=most)
         memory = device.memory
         addresses = []
         for array in arrays:

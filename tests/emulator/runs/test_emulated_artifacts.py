@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tvm_iree_ext.base.errors import EmulationError
+from tvm_iree_ext.base.errors import EmulationError, TargetError
 from tvm_iree_ext.cli.main import main
 from tvm_iree_ext.emulator import emulate_kernel
 
@@ -46,3 +46,9 @@ def test_the_command_prints_what_was_executed(source, capsys):
 def test_a_number_that_is_missing_is_asked_for(source):
     with pytest.raises(EmulationError, match="takes a number least; give least=N"):
         emulate_kernel(source, "rocm:gfx942")
+
+
+def test_a_matrix_instruction_runs_on_an_emulated_chip_that_has_it():
+    assert emulate_kernel("mma:MFMA_F32_16x16x16_F16").chip == "gfx90a"  # and on gfx908
+    with pytest.raises(TargetError, match="none of these is emulated"):
+        emulate_kernel("mma:WMMA_F32_16x16x4_F32")  # of gfx1250 alone

@@ -14,7 +14,6 @@ class ChipFacts:
     name: str
     isa: str
     machine: int  # EF_AMDGPU_MACH of the ELF header's flags
-    lds_bytes: int  # most that a workgroup has
     has_ocp_floats: bool  # 8-bit floats as OCP has them, not the older ones without infinities
     has_architected_scratch: bool  # the hardware knows where a wave's scratch is
     has_workgroup_in_traps: bool  # a workgroup's numbers are in TTMP9 and TTMP7
@@ -35,15 +34,14 @@ class ChipFacts:
         return None if self.is_cdna else 124
 
 
-_KIB = 1024
 CHIPS = {
     chip.name: chip
     for chip in (
-        ChipFacts("gfx90a", "cdna", 0x3F, 64 * _KIB, False, False, False),
-        ChipFacts("gfx942", "cdna", 0x4C, 64 * _KIB, False, True, False),
-        ChipFacts("gfx950", "cdna", 0x4F, 160 * _KIB, True, True, False),
-        ChipFacts("gfx1100", "rdna3", 0x41, 64 * _KIB, False, True, False),
-        ChipFacts("gfx1201", "rdna4", 0x4E, 64 * _KIB, True, True, True),
+        ChipFacts("gfx90a", "cdna", 0x3F, False, False, False),
+        ChipFacts("gfx942", "cdna", 0x4C, False, True, False),
+        ChipFacts("gfx950", "cdna", 0x4F, True, True, False),
+        ChipFacts("gfx1100", "rdna3", 0x41, False, True, False),
+        ChipFacts("gfx1201", "rdna4", 0x4E, True, True, True),
     )
 }
 """By name."""

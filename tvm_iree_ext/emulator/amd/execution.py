@@ -88,15 +88,15 @@ class AmdKernel:
         kernel, faults = self.kernel, launch.device.memory.findings
         site = Site("the launch", lambda index: Where((0, 0, 0), 0, 0))
         lanes = int(np.prod(launch.block))
-        lds = kernel.descriptor.lds_bytes + launch.shared
+        lds, most = kernel.descriptor.lds_bytes + launch.shared, launch.device.shared_bytes
         limits = (
             ("lanes of a workgroup", lanes, kernel.metadata[".max_flat_workgroup_size"]),
-            ("bytes of shared memory", lds, kernel.chip.lds_bytes),
+            ("bytes of shared memory", lds, lds if most is None else most),
             ("vector registers", kernel.metadata[".vgpr_count"], kernel.vector_registers),
         )
-        for what, came, most in limits:
-            if came > most:
-                faults.add(RESOURCE, f"{came} {what}; {most} is most", site, (0,))
+        for what, came, limit in limits:
+            if came > limit:
+                faults.add(RESOURCE, f"{came} {what}; {limit} is most", site, (0,))
 
 
 def _argument_bytes(kernel: KernelCode, launch: EmulatedLaunch) -> bytes:

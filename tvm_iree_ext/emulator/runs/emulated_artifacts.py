@@ -19,11 +19,12 @@ from tvm_iree_ext.codegen.gpu.cpp_export import export_device
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.emulator.findings import Fault
-from tvm_iree_ext.emulator.runs.emulated_devices import emulated_driver
+from tvm_iree_ext.emulator.runs.emulated_devices import emulated_driver, emulated_obstacle
 from tvm_iree_ext.runtime.artifact import as_folder
 from tvm_iree_ext.runtime.gpu_function import chip_of
 from tvm_iree_ext.runtime.launch.launcher import Kernels, number, numpy_type
 from tvm_iree_ext.simulator.runs.simulated_ops import default_target, named_kernel
+from tvm_iree_ext.targets.gpu import chip_names, gpu_chip
 from tvm_iree_ext.targets.names import TargetLike, make_target
 
 
@@ -100,16 +101,20 @@ def emulate_kernel(
     if target is None:
         if not kernel.startswith("mma:"):
             raise EmulationError("a kernel needs a target, such as cuda:sm_80 or rocm:gfx942")
-        target = default_target(kernel)
+        target = default_target(kernel, [chip for chip in chip_names() if _is_emulated(chip)])
     code = compile_device(named_kernel(kernel), make_target(target))
     with tempfile.TemporaryDirectory() as place:
         return _run(export_device(code, Path(place) / "kernel"), sizes or {}, seed, order)
 
 
+def _is_emulated(chip: str) -> bool:
+    return not emulated_obstacle(gpu_chip(chip).kind, chip)
+
+
 def _run(folder: Path, sizes: Mapping[str, int], seed: int, order: int) -> Emulated:
     manifest = json.loads((folder / "manifest.json").read_text())
     kind, chip = str(manifest["target"]["kind"]), chip_of(manifest["target"])
-    driver = emulated_driver(kind, chip, seed=seed, order=order)
+    driver = emulated_driver(kind, chip, seed=seed, order=order, inputs_stay=False)
     kernels = Kernels(folder, library=driver)
     arguments = _arguments(kernels.plan, sizes, np.random.default_rng(seed))
     findings: tuple[Fault, ...] = ()

@@ -5,7 +5,7 @@ TensorIR with its thread bindings.
 """
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import numpy_dtype
-from tvm_iree_ext.base.errors import SimulationError
+from tvm_iree_ext.base.errors import SimulationError, TargetError
 from tvm_iree_ext.base.signature import extent_value
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
@@ -216,10 +216,20 @@ def named_kernel(name: str) -> tirx.PrimFunc:
     return found
 
 
-def default_target(name: str) -> str:
-    """A chip that has the matrix instruction of a name such as ``mma:KIND``."""
+def default_target(name: str, chips: Sequence[str] = ()) -> str:
+    """A chip that has the matrix instruction of a name such as ``mma:KIND``.
+
+    Args:
+        name: of the kernel.
+        chips: one of these, by default of all.
+
+    Raises:
+        TargetError: where none of them has it.
+    """
     mma = mma_kind(name.removeprefix(_MMA))
-    chip = next(chip for chip in mma.arch if chip in chip_names())
+    chip = next((chip for chip in mma.arch if chip in (chips or chip_names())), None)
+    if chip is None:
+        raise TargetError(f"{mma.name} is on {', '.join(mma.arch)}; none of these is emulated")
     if mma.vendor == "nvidia":
         return f"cuda:{chip}"
     wave = "@wave64" if mma.subgroup_size == 64 and mma.name.startswith("WMMA") else ""

@@ -30,11 +30,6 @@ _ROWS = 512  # warps at a time: arrays of 64 KiB, which caches hold
 _ROWS_ALONE = 24  # warps that are enough for arrays of their own
 _MOST_STRANDS = 4
 _MOST_BYTES = 256 << 20  # of shared and of local memory at a time
-# Of a workgroup, with what the system takes, by the chip's number.  Source: CUDA C++ Programming
-# Guide, *Technical Specifications per Compute Capability*, and 1 KiB for the system.
-_MOST_SHARED = {
-    80: 164 << 10, 86: 100 << 10, 89: 100 << 10, 90: 228 << 10, 100: 228 << 10, 120: 100 << 10,
-}  # fmt: skip
 _RESERVED = 1024  # bytes of shared memory before a kernel's own, from sm_80 on
 
 
@@ -104,8 +99,9 @@ class _Kernel:
             self._refuse(launch, f"{lanes} lanes; it is made for {limit}")
             return
         layout = _SharedLayout(self._module, self._name, launch.shared)
-        if layout.nbytes > (most := _MOST_SHARED.get(_number(launch.device.chip), layout.nbytes)):
-            self._refuse(launch, f"{layout.nbytes} bytes of shared memory; {most} are the most")
+        shared, most = layout.nbytes - _RESERVED, launch.device.shared_bytes
+        if most is not None and shared > most:
+            self._refuse(launch, f"{shared} bytes of shared memory; {most} are the most")
             return
         parameters, offsets = _parameters(self._function.parameters, launch.arguments)
         each = -(-lanes // WARP)
