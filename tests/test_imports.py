@@ -60,7 +60,7 @@ ALLOWED = {
     f" .schedules .schedules.shared {TVM}",
     "frontends": ".targets .runtime .processes .mlir .mlir.reading .programs numpy jax torch iree",
     "api": ".ops .targets .runtime .records .building .mlir .programs .schedules.base tvm",
-    "support": ".targets .runtime .schedules .catalog .registry .emulator tvm numpy",
+    "support": ".targets .runtime .schedules .catalog .registry .emulator.runs tvm numpy",
     "doctor": ".targets .codegen .runtime tvm",
     "simulator": f".targets .simulator {TVM} ml_dtypes",
     "simulator.runs": f"{BUILD} .schedules.base .mlir .programs .simulator {TVM}",

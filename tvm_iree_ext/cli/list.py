@@ -11,8 +11,8 @@ def add_list(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "list",
         help="list the ops, and on what they run",
-        description="List the ops by target: 'runs' here, 'emulated', its machine code executed here"
-        " by verify --emulate, 'compiles' here and runs elsewhere, or 'no'.",
+        description="List the ops by target: 'runs' here; 'emulated', its machine code is executed"
+        " here by verify --emulate; 'compiles' here and runs elsewhere; or 'no'.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=run_list)
