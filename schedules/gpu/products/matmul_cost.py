@@ -25,6 +25,9 @@ _TFLOPS, _TBS = 100.0, 1.0  # of a chip of which nothing is known
 # 9 % off by root mean square.
 _LANES_SHARE = 0.9
 _LANES_HALF = 5
+# Of matrix instructions: the share of the peak by the subgroups of a scheduler, where each waits
+# for tiles that it copied itself.  Modelled by inspection.loop_time: f16 on gfx942, 2026-11-26.
+_SHARES = (0.48, 0.48, 0.85, 0.95)
 _RESIDENT = 128 * 128  # sums of the workgroups that a core holds at once: 64 KiB of registers
 _MOST_RESIDENT = 8
 
@@ -35,6 +38,8 @@ class MatmulTiling:
 
     ``lanes``: the subgroups whose lanes multiply by themselves; 0 where matrix instructions do.
     ``workgroups``: that share all tiles and steps; 0 where each has one tile, or a part of it.
+    ``subgroups``: of a workgroup, by each scheduler, and the most of all workgroups that a
+    scheduler keeps; 0 where copies are asynchronous.
     """
 
     rows: int
@@ -44,6 +49,7 @@ class MatmulTiling:
     splits: int
     lanes: int = 0
     workgroups: int = 0
+    subgroups: tuple[float, float] = (0.0, 0.0)
 
 
 def cost_us(
@@ -55,13 +61,18 @@ def cost_us(
     part = chip.parts[0] if chip.parts else None
     cores = part.cores if part else 1
     peaks = dict(part.peak_tflops) if part else {}
-    peak = peaks.get(shape.lhs_dtype, peaks.get("float16", _TFLOPS)) * 1e6  # flops in a us
+    dtype = "float8" if shape.lhs_dtype.startswith("float8") else shape.lhs_dtype
+    peak = peaks.get(dtype, peaks.get("float16", _TFLOPS)) * 1e6  # flops in a us
     rows, columns = min(tiling.rows, -(-m // 16) * 16), min(tiling.columns, -(-n // 8) * 8)
     workgroups = groups * -(-m // rows) * -(-n // columns) * tiling.splits
     steps = -(-k // (tiling.splits * tiling.depth))
     if tiling.lanes:
         peak *= _LANES_SHARE
     alone = _LANES_HALF / tiling.lanes if tiling.lanes else 0  # of a step, what nobody fills
+    each, most = tiling.subgroups
+    if most:
+        kept = min(most, each * max(1, (tiling.workgroups or workgroups) // cores))
+        peak *= _SHARES[min(len(_SHARES) - 1, int(kept))]
     per_step = 2 * rows * columns * tiling.depth * cores / peak
     per_step += tiling.depth * (rows * widths[0] + columns * widths[1]) / _CACHE_BYTES_PER_US
     if tiling.workgroups:

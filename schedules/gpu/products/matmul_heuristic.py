@@ -6,16 +6,16 @@ from itertools import product
 from tvm import DataType
 from tvm.target import Target
 
-from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.intrin.fragments import fragment_lanes
 from tvm_iree_ext.layout.analysis import Placement, coalescing
 from tvm_iree_ext.schedules.gpu.products.matmul_cost import MatmulTiling, cost_us
 from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
-from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import laid_out_matmul, plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
-from tvm_iree_ext.targets.gpu import LINE_BYTES, GpuChip, gpu_chip, subgroup_size
+from tvm_iree_ext.targets.gpu import LINE_BYTES, GpuChip, gpu_chip, occupancy, subgroup_size
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.fma_kinds import FMA_TYPES, fma_kind, fma_lanes, fma_name
 from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
@@ -45,6 +45,8 @@ _LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by its
 _FEW_ROWS = 2  # instructions along m, for rhs to be read without shared memory
 _TYPICAL = 4096  # what an extent that is known at call time counts as
 _TYPICAL_GROUPS = 16
+# Subgroups of a scheduler that copy tiles themselves, for some to multiply while others wait.
+_HIDING = 4
 _GAIN = 0.9  # of the time, below which workgroups share tiles: costs are rough
 
 Pair = tuple[int, int]
@@ -157,6 +159,7 @@ class _Search:
         bytes_per_k = self.mma.k * dtype_bits(self.mma.a) // 8
         self.k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // self.mma.k)))
         self.column_major = _column_major(self.mma)
+        self.kept: dict[tuple[Pair, Pair], tuple[float, float]] = {}
 
     def costs(self) -> Costs:
         """Cost of each tile, with K in parts."""
@@ -226,12 +229,14 @@ class _Search:
         Raises:
             ScheduleError: when there is none, with what the last attempt lacked.
         """
-        best: tuple[tuple[bool, bool], MatmulPlan] | None = None
+        best: tuple[tuple[bool, float, bool], MatmulPlan] | None = None
         refused: ScheduleError | None = None
         forms = _forms(self.shape, self.chip, self.mma, config)
         depths = (self.k_tiles, -(-self.k_tiles // 2))
         for form, stages, depth in product(forms, (3, 2, 1), depths):
             chosen = replace(form, k_tiles=depth, stages=stages, column_major=self.column_major)
+            if stages == 1 and best is not None and not best[1].asynchronous:
+                break  # a tile under way is worth more than subgroups
             try:
                 plan = plan_matmul(self.shape, self.target, chosen)
             except ScheduleError as error:
@@ -240,7 +245,7 @@ class _Search:
             if lean and not MatmulRegisters(plan).scalars_suffice:
                 refused = ScheduleError(f"matmul by {self.mma.name}: too few scalar registers")
                 continue
-            faults = (_alone(plan), plan.has_bank_conflicts)
+            faults = (_alone(plan), self._lacking(plan), plan.has_bank_conflicts)
             if best is None or faults < best[0]:
                 best = faults, plan
             if not any(faults):
@@ -249,6 +254,32 @@ class _Search:
             assert refused is not None
             raise refused
         return best[1]
+
+    def _lacking(self, plan: MatmulPlan) -> float:
+        """Subgroups of a scheduler that are too few to multiply while others wait for copies."""
+        if not _waits_for_copies(plan) or not self.cores:
+            return 0
+        rows, columns, _ = plan.tile
+        parts = plan.config.workgroups or plan.config.splits * -(-self.m // rows) * -(
+            -self.n // columns
+        )
+        each = plan.config.num_subgroups / self.chip.simds_per_core
+        wanted = min(_HIDING, each * max(1, parts // self.cores))
+        return max(0.0, wanted - _kept(plan, plan.shared_memory_bytes))
+
+    def _subgroups_kept(self, subgroups: Pair, tiles: Pair) -> tuple[float, float]:
+        """As of :class:`.matmul_cost.MatmulTiling`, with the depth for which most are kept."""
+        found = 0.0
+        for depth in {self.k_tiles, -(-self.k_tiles // 2)}:
+            config = MatmulConfig(self.mma.name, subgroups, tiles, depth, _STAGES)
+            try:
+                plan = laid_out_matmul(self.shape, self.target, config)
+            except ScheduleError:
+                continue
+            if not _waits_for_copies(plan):
+                return 0.0, 0.0
+            found = max(found, _kept(plan, sum(map(plan.tile_bytes, SIDES))))
+        return subgroups[0] * subgroups[1] / self.chip.simds_per_core, found
 
     def _tilings(self) -> list[tuple[Pair, Pair, Pair]]:
         """Subgroups, instructions of each, and elements of a workgroup's tiles."""
@@ -270,7 +301,11 @@ class _Search:
     def _cost(self, subgroups: Pair, tile: Pair, splits: int, workgroups: int = 0) -> float:
         depth = self.k_tiles * self.mma.k
         lanes = subgroups[0] * subgroups[1] if self.mma.kind == "fma" else 0
-        tiling = MatmulTiling(*tile, depth, _STAGES, splits, lanes, workgroups)
+        tiles = (tile[0] // (subgroups[0] * self.mma.m), tile[1] // (subgroups[1] * self.mma.n))
+        if (subgroups, tiles) not in self.kept:
+            self.kept[subgroups, tiles] = self._subgroups_kept(subgroups, tiles)
+        kept = self.kept[subgroups, tiles]
+        tiling = MatmulTiling(*tile, depth, _STAGES, splits, lanes, workgroups, kept)
         widths = [DataType(self.shape.memory_dtype(side)).bits / 8 for side in SIDES]
         return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
 
@@ -311,6 +346,28 @@ def _alone(plan: MatmulPlan) -> bool:
         plan.shared_memory_bytes + plan.chip.shared_memory_reserved_bytes
     )
     return workgroups * plan.config.num_subgroups < 2 * plan.chip.simds_per_core
+
+
+def _waits_for_copies(plan: MatmulPlan) -> bool:
+    """Whether a subgroup copies what it multiplies through its registers, and waits for it."""
+    return (
+        plan.mma.kind != "fma" and not plan.direct and "cp.async" not in plan.chip.async_copy_bits
+    )
+
+
+def _kept(plan: MatmulPlan, shared_bytes: int) -> float:
+    """Subgroups that a scheduler keeps, as far as is foreseen; 0 where none fits."""
+    try:
+        found = occupancy(
+            plan.chip,
+            registers=min(MatmulRegisters(plan).total, plan.chip.max_registers),
+            shared_memory_bytes=shared_bytes,
+            lanes=plan.config.num_subgroups * plan.mma.subgroup_size,
+            subgroup_size=plan.mma.subgroup_size,
+        )
+    except TargetError:
+        return 0.0
+    return found.subgroups_per_simd
 
 
 def _known(shape: MatmulShape) -> bool:

@@ -32,7 +32,7 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     Raises:
         ScheduleError: for a config that the chip or the shape cannot have, saying why.
     """
-    plan = _placed(_laid_out(shape, target, config))
+    plan = _placed(laid_out_matmul(shape, target, config))
     if plan.shared_memory_bytes > plan.chip.shared_memory_bytes:
         plan = _placed(plan, padded=False)
     _check_memory(plan, plan.shared_memory_bytes)
@@ -45,15 +45,19 @@ def check_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> No
     Raises:
         ScheduleError: as there.
     """
-    plan = _laid_out(shape, target, config)
+    plan = laid_out_matmul(shape, target, config)
     if all(plan.row_bytes(side) % _alignment(plan, side) == 0 for side in config.promote):
         _check_memory(plan, plan.stages * sum(map(plan.tile_bytes, config.promote)))
     else:  # rows that must be padded, by as much as is found
         plan_matmul(shape, target, config)
 
 
-def _laid_out(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
-    """The plan but for the placements."""
+def laid_out_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
+    """The plan but for the placements.
+
+    Raises:
+        ScheduleError: as :func:`plan_matmul`, but for shared memory.
+    """
     shape = padded_shape(shape, config.pad, f"matmul by {config.mma_kind}")
     chip, mma = gpu_chip(target), mma_intrins(config.mma_kind).mma
     check_numbers(shape, target, mma, config)

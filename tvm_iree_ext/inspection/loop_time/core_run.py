@@ -5,6 +5,7 @@ one of them: of the highest priority, then of the first.  A subgroup issues in o
 there: fetches of instructions, conflicts of banks, misses of caches beyond a load's usual time.
 """
 
+import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +31,10 @@ for a result of lanes, or issues something else."""
 
 _LDS_QUEUE = 64  # cycles of turns that may wait at a port: a few accesses; a guess
 _MEMORY_QUEUE = 256
+_SPREAD = (0.75, 1.25)  # of answers of memory: without it workgroups stay in step for good
 _NEVER = 1 << 60
-_WARM_UP, _MEASURED = 4, 8  # passes of the first subgroup
+
+_WARM_UP, _MEASURED = 6, 24  # passes of the first subgroup
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class _Core:
         ]
         self.of_simd = [[one for one in self.waves if one.simd == simd] for simd in range(simds)]
         self.now = 0
+        self.chance = random.Random(0)
         self.free: Counter[tuple[str, int]] = Counter()  # by unit and its number
         self.start_counting()
 
@@ -140,8 +144,9 @@ class _Core:
         """Until some subgroup has done so many passes."""
         each = self.timing.issue_cycles
         while max(one.passes for one in self.waves) < passes:
+            first = self.now // each  # another one each time: none is before the others for good
             for simd in range(self.simds):
-                self._turn(simd)
+                self._turn((first + simd) % self.simds)
             wakes = min((one.wakes for one in self.waves if not one.arrived), default=_NEVER)
             after = max(self.now + each, -(-wakes // each) * each)
             for simd in range(self.simds):
@@ -222,8 +227,11 @@ class _Core:
             one.sums.update(dict.fromkeys(step.writes, done + step.answer))
         if step.counter:
             under_way = one.waiting.setdefault(step.counter, deque())
+            answer = step.answer
+            if step.unit == MEMORY:
+                answer = round(answer * self.chance.uniform(*_SPREAD))
             # Answers come in order.
-            under_way.append(max(done + step.answer, under_way[-1] if under_way else 0))
+            under_way.append(max(done + answer, under_way[-1] if under_way else 0))
         self._go_on(one, step)
 
     def _go_on(self, one: _Wave, step: LoopStep) -> None:

@@ -135,7 +135,7 @@ def test_types(chip, lhs, rhs, result):
         ("cuda:sm_80", ("float8_e4m3fn", "float8_e5m2"), "NV_MMA_SYNC_F32_16x8x16_F16"),
         ("cuda:sm_89", ("float8_e4m3fn", "float8_e5m2"), "NV_MMA_SYNC_F32_16x8x32_F8E4M3FN_F8E5M2"),
         ("rocm:gfx942", ("float8_e4m3fn", "float8_e4m3fn"), "VMFMA_F32_16x16x32_F16"),
-        ("rocm:gfx942", ("float8_e4m3fnuz",) * 2, "MFMA_F32_16x16x32_F8E4M3FNUZ"),
+        ("rocm:gfx942", ("float8_e4m3fnuz",) * 2, "VMFMA_F32_16x16x64_F8E4M3FNUZ"),
         ("rocm:gfx950", ("float8_e4m3fn",) * 2, "MFMA_F32_16x16x128_F8E4M3FN"),
         ("rocm:gfx1201", ("float8_e5m2",) * 2, "WMMAR4_F32_16x16x16_F8E5M2"),
     ],

@@ -195,6 +195,9 @@ def test_the_config_of_a_large_product_fits_its_chip(chip):
     tiles = {  # the first: 82 cores, which 512 workgroups fit badly
         "cuda:sm_86": ((128, 128), (2, 2)),
         "rocm:gfx1201": ((256, 256), (4, 4)),
+        # 64 KiB of shared memory for four subgroups of each scheduler.
+        "rocm:gfx90a": ((128, 128), (2, 2)),
+        "rocm:gfx942": ((128, 128), (2, 2)),
     }
     eight = ((256, 128), (2, 2) if "gfx9" in chip else (4, 2))  # of 64 lanes, and of 32
     assert (plan.tile[:2], config.subgroups) == tiles.get(chip, eight)
