@@ -84,7 +84,8 @@ ALLOWED = {
     "gpu_day": f"{PROGRAMS} {CHECK} .program_checks .on_gpu .bench .frontends numpy ml_dtypes"
     " torch",
     "inspection": f"{BUILD} .schedules.base .schedules.gpu {CHECK} .bench tvm numpy",
-    "tuning": f"{PROGRAMS} .schedules.base {CHECK} .inspection {TVM} xgboost matplotlib rich",
+    "tuning": f"{PROGRAMS} .schedules.base {CHECK} .inspection .on_gpu {TVM}"
+    " xgboost matplotlib rich",
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"

@@ -148,6 +148,12 @@ int cuTensorMapEncodeTiled(Map* map, int kind, unsigned rank, void* address, con
   }
 STREAMS(hip)
 STREAMS(cu)
+int hipEventDestroy(void* event) { return 0; }
+int cuEventDestroy_v2(void* event) { return 0; }
+int hipStreamDestroy(void* stream) { return 0; }
+int cuStreamDestroy_v2(void* stream) { return 0; }
+int hipGraphDestroy(void* graph) { return graph != memory; }
+int hipGraphExecDestroy(void* made) { return made != memory; }
 int hipGraphLaunch(void* made, void* stream) { return made != memory || !stream; }
 int hipStreamCreateWithFlags(void** stream, unsigned flags) { *stream = memory; return 0; }
 int hipEventCreateWithFlags(void** event, unsigned flags) { *event = memory; return 0; }
@@ -171,7 +177,10 @@ static void describe(Node* node, const Described* described) {
   }
 }
 int cuGraphCreate(void** graph, unsigned flags) { *graph = calloc(1, sizeof(Graph)); return 0; }
-int cuGraphDestroy(void* graph) { free(graph); return 0; }
+int cuGraphDestroy(void* graph) {
+  if (graph != memory) free(graph);
+  return 0;
+}
 int cuGraphExecDestroy(void* made) { return 0; }
 int cuGraphAddKernelNode(void** node, void* graph, void** before, size_t count,
                          const Described* described) {

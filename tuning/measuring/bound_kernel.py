@@ -1,20 +1,22 @@
 """A kernel bound to operands: called again and again where they are, without copies.
 
-On a GPU they are copied there once, by its driver alone; a call launches, and is waited for after
-the last of several.
+On a GPU they are copied there once, by its driver alone, and its events tell the time: of all
+launches as one graph, with the L2 cache flushed before each run.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.signature import extent_value
+from tvm_iree_ext.on_gpu.gpu_timer import gpu_timer
+from tvm_iree_ext.on_gpu.resident_call import ResidentCall
 from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES
 from tvm_iree_ext.runtime.kernel import Kernel
-from tvm_iree_ext.runtime.launch.launcher import Kernels, bind
+from tvm_iree_ext.runtime.launch.launcher import Kernels
 
 
 class Resident:
@@ -23,10 +25,12 @@ class Resident:
     Attributes:
         call: begins the kernel.
         wait: returns when all that was begun is done.
+        times: microseconds of single runs for some seconds of them, by the GPU; None for a CPU.
     """
 
     call: Callable[[], object]
     wait: Callable[[], object]
+    times: Callable[[float], Sequence[float]] | None = None
 
     def __init__(self, kernel: Kernel, operands: Mapping[str, Any]) -> None:
         signature = kernel.signature
@@ -67,35 +71,21 @@ class Resident:
         allocate = stack.enter_context(kernels.memory())
         # By the plan's names, which are not the operands' where these are words of a language.
         names = [one["name"] for one in kernels.plan["parameters"]]
-        values = dict(zip(names, [*arguments.values(), *self._results.values()], strict=True))
-        arrays = {
-            name: np.array(value, order="C")
-            for name, value in values.items()
-            if isinstance(value, np.ndarray)
+        values = {
+            name: np.array(value, order="C") if isinstance(value, np.ndarray) else value
+            for name, value in zip(
+                names, [*arguments.values(), *self._results.values()], strict=True
+            )
         }
-        numbers = {name: value for name, value in values.items() if name not in arrays}
-        numbers |= bind(kernels.plan, {name: a.shape for name, a in arrays.items()}, numbers)
-        addresses = {name: allocate(max(array.nbytes, 1)) for name, array in arrays.items()}
-        for name, array in arrays.items():
-            gpu.write(addresses[name], array.ctypes.data, array.nbytes)
-        scratch: list[int] = []  # what a call takes beside: the same in every call
-
-        def call() -> None:
-            taken = iter(tuple(scratch))
-
-            def again(size: int) -> int:
-                address = next(taken, None)
-                if address is None:
-                    scratch.append(address := allocate(size))
-                return address
-
-            kernels.enqueue(addresses, numbers, allocate=again)
+        call = ResidentCall(kernels, values, allocate)
 
         def read() -> None:
-            gpu.wait()
-            for name, array in zip(
-                names[-len(self._results) :], self._results.values(), strict=True
-            ):
-                gpu.read(array.ctypes.data, addresses[name], array.nbytes)
+            of_results = names[-len(self._results) :]
+            for name, array in zip(of_results, self._results.values(), strict=True):
+                call.read(name, array)
 
-        self.call, self.wait, self._read = call, gpu.wait, read
+        def times(seconds: float) -> Sequence[float]:
+            with gpu_timer(gpu) as timer:
+                return timer.time(timer.recorded(call), seconds).times
+
+        self.call, self.wait, self._read, self.times = call, gpu.wait, read, times

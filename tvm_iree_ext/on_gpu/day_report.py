@@ -70,6 +70,16 @@ def _times(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             f" {error} |"
         )
     yield ""
+    yield from _unsteady(rows)
+
+
+def _unsteady(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Which times the clock moved in, whenever they were taken."""
+    names = [f"{row['id']} {row['who'] or row['config']}".strip() for row in rows
+             if not row.get("steady", True)]  # fmt: skip
+    if names:
+        yield f"Clock or times moved in each of several tries: {', '.join(names)}."
+        yield ""
 
 
 def _programs(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -95,3 +105,4 @@ def _programs(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 cells[place + 1] = f"{peer[key] / row[key]:.2f}"
         yield f"| {row['id']} | {' | '.join(cells)} |"
     yield ""
+    yield from _unsteady(rows)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
-from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing
+from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing, described, gpu_timer
+from tvm_iree_ext.on_gpu.resident_call import ResidentCall
 from tvm_iree_ext.on_gpu.torch_graphs import replay, torch_on_gpu
-from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
+from tvm_iree_ext.runtime.launch.launcher import Kernels, numpy_type
 from tvm_iree_ext.runtime.launch_graph import Launches
 
 _CALLS = 50
@@ -39,8 +40,7 @@ def timed_program(archive: ArchiveFile, folder: str) -> Iterator[dict[str, Any]]
         kernels = Kernels(extracted)
         operands = list(archive.arrays(f"{folder}/operands.npz").values())
         want = list(archive.arrays(f"{folder}/results.npz").values())
-        with kernels.gpu.current():
-            timer = GpuTimer(kernels.gpu)
+        with kernels.gpu.current(), gpu_timer(kernels.gpu) as timer:
             yield _ours(archive, kernels, timer, case, operands, want)
             if model is not None:
                 with contextlib.suppress(RuntimeError):  # one that makes tensors on the CPU itself
@@ -55,9 +55,7 @@ def _row(
         "config": "",
         "target": case["target"],
         "who": who,
-        "us": timing.median,
-        "quartiles": (timing.lower, timing.upper),
-        "runs": timing.runs,
+        **described(timing),
         "call_us": call_us,
         "status": "failed" if message else "passed",
         "message": message,
@@ -103,43 +101,22 @@ def _ours(
     gpu, parameters = kernels.gpu, kernels.plan["parameters"]
     results = [np.empty(shape, numpy_type(dtype)) for shape, dtype in case["results"]]
     values = [*operands, *results]
-    arrays = {
-        one["name"]: np.ascontiguousarray(value)
+    given = {
+        one["name"]: np.ascontiguousarray(value) if "shape" in one else value.item()
         for one, value in zip(parameters, values, strict=True)
-        if "shape" in one
     }
-    numbers = {
-        one["name"]: value.item()
-        for one, value in zip(parameters, values, strict=True)
-        if "shape" not in one
-    }
-    numbers |= bind(kernels.plan, {name: one.shape for name, one in arrays.items()}, numbers)
     with kernels.memory() as allocate:
-        addresses = {name: allocate(one.nbytes) for name, one in arrays.items()}
-        for name, one in arrays.items():
-            gpu.write(addresses[name], one.ctypes.data, one.nbytes)
-        workspaces: list[int] = []
-
-        def take(size: int) -> int:
-            workspaces.append(allocate(size))
-            return workspaces[-1]
-
-        kernels.enqueue(addresses, numbers, allocate=take)
+        call = ResidentCall(kernels, given, allocate)
+        call()
         gpu.wait()
-        message = _wrong(archive, gpu, case, parameters, addresses, results, want)
-
-        def enqueue(stream: int) -> None:
-            again = iter(workspaces)
-            kernels.enqueue(addresses, numbers, allocate=lambda _: next(again), stream=stream)
-
-        timing = timer.time(timer.recorded(enqueue))
-        launches = Launches(kernels, numbers)
-        place, ordered = allocate(launches.bytes), list(addresses.values())
+        message = _wrong(archive, gpu, case, parameters, call.addresses, results, want)
+        timing = timer.time(timer.recorded(call))
+        launches = Launches(kernels, call.numbers)
+        place, ordered = allocate(launches.bytes), list(call.addresses.values())
         call_us = _call_us(lambda: launches(ordered, place, 0), gpu.wait)
-        message = message or _wrong(archive, gpu, case, parameters, addresses, results, want)
+        message = message or _wrong(archive, gpu, case, parameters, call.addresses, results, want)
         launches.close()
-    count = kernels.prepared(numbers).launches
-    return {**_row(case, "", timing, call_us, message), "launches": count}
+    return {**_row(case, "", timing, call_us, message), "launches": call.launches}
 
 
 def _wrong(

@@ -13,9 +13,10 @@ import numpy as np
 from tvm_iree_ext.on_gpu import torch_peers
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
 from tvm_iree_ext.on_gpu.filled_arrays import filled
-from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing
+from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing, described, gpu_timer
+from tvm_iree_ext.on_gpu.resident_call import ResidentCall
 from tvm_iree_ext.on_gpu.torch_graphs import replay, torch_on_gpu
-from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
+from tvm_iree_ext.runtime.launch.launcher import Kernels, numpy_type
 
 # ‖got - exact‖ / ‖exact‖ beyond which a result is wrong, by the type of what was multiplied.
 _MOST_ERROR = {"float64": 1e-12, "float32": 2e-3, "float16": 5e-3, "bfloat16": 2e-2}
@@ -27,8 +28,7 @@ def timed(archive: ArchiveFile, folder: str) -> Iterator[dict[str, Any]]:
     operands = {one["name"]: filled(one, archive.as_numbers) for one in case["operands"]}
     with tempfile.TemporaryDirectory() as place:
         kernels = Kernels(archive.extract(folder, Path(place)))
-    with kernels.gpu.current():
-        timer = GpuTimer(kernels.gpu)
+    with kernels.gpu.current(), gpu_timer(kernels.gpu) as timer:
         results, timing = _ours(kernels, timer, case, operands)
         torch = torch_on_gpu()
         first = case["results"][0]
@@ -51,9 +51,7 @@ def _row(case: Mapping[str, Any], who: str, timing: Timing, error: float | None)
         "config": case["config"],
         "target": case["target"],
         "who": who,
-        "us": timing.median,
-        "quartiles": (timing.lower, timing.upper),
-        "runs": timing.runs,
+        **described(timing),
         "operations": case["operations"],
         "bytes": case["bytes"],
         "error": error,
@@ -65,36 +63,19 @@ def _row(case: Mapping[str, Any], who: str, timing: Timing, error: float | None)
 def _ours(
     kernels: Kernels, timer: GpuTimer, case: Mapping[str, Any], operands: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], Timing]:
-    gpu = kernels.gpu
     results = {
         one["name"]: np.empty(one["shape"], numpy_type(one["dtype"])) for one in case["results"]
     }
     given = {**operands, **results}
     names = [one["name"] for one in kernels.plan["parameters"]]
     own = dict(zip(given, names, strict=True))
-    numbers = bind(kernels.plan, {own[name]: one.shape for name, one in given.items()}, {})
     with kernels.memory() as allocate:
-        addresses = {own[name]: allocate(one.nbytes) for name, one in given.items()}
-        for name, one in operands.items():
-            gpu.write(addresses[own[name]], one.ctypes.data, one.nbytes)
-        # Workspaces are taken once: no memory is allocated while launches are recorded.
-        workspaces: list[int] = []
-
-        def take(size: int) -> int:
-            workspaces.append(allocate(size))
-            return workspaces[-1]
-
-        kernels.enqueue(addresses, numbers, allocate=take)
-        gpu.wait()
-
-        def enqueue(stream: int) -> None:
-            again = iter(workspaces)
-            kernels.enqueue(addresses, numbers, allocate=lambda _: next(again), stream=stream)
-
-        timing = timer.time(timer.recorded(enqueue))
+        call = ResidentCall(kernels, {own[name]: one for name, one in given.items()}, allocate)
+        call()
+        kernels.gpu.wait()
+        timing = timer.time(timer.recorded(call))
         for name, one in results.items():
-            gpu.read(one.ctypes.data, addresses[own[name]], one.nbytes)
-        gpu.wait()
+            call.read(own[name], one)
     return results, timing
 
 
