@@ -50,6 +50,8 @@ _NARROW = 32  # for an operand that is read by single elements of less than 32 b
 _ADDRESS = 2  # registers of an address in rows whose length is known at call time
 _MORE_SCALARS = 20  # for extents that are known at call time, or for steps that are shared
 _SHARED = 3  # as many for a row where steps are shared: its number in each tile is kept, and sums
+# For what lanes of a subgroup of 32 read by themselves, of extents that are open or no whole tiles:
+_OWN_READS = 32  # 27 registers were spilt on gfx1201
 _CONDITION = 3  # for one of a row: its limit, where no comparison has it, and its lanes
 
 
@@ -91,7 +93,7 @@ class MatmulRegisters:
         assert acc is not None
         # What is read in less than 32 bits has a register of its own until it is stored.
         waiting = sum(
-            self._loads(side) * (self._waiting(side) + _ADDRESS * plan.shape.has_open_rows(side))
+            self.loads(side) * (self._waiting(side) + _ADDRESS * plan.shape.has_open_rows(side))
             for side in plan.through_registers - plan.direct
         )
         words = 3 if self._by_conversion else 1
@@ -108,16 +110,18 @@ class MatmulRegisters:
         plan, shape = self.plan, self.plan.shape
         converting = sum(map(plan.converts, SIDES)) * _CONVERTING[plan.chip.kind]
         for side in set(SIDES) - plan.through_registers:
-            converting += self._loads(side) * self._beside(side)
+            converting += self.loads(side) * self._beside(side)
         narrow = sum(plan.runs[side] * plan.memory_bits(side) < 32 for side in SIDES) * _NARROW
+        ends = None in (shape.n, shape.k) or bool((shape.k or 0) % plan.tile[2])
+        own = _OWN_READS * bool(plan.direct and ends and plan.mma.subgroup_size == 32)
         more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
         more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
-        usual = _OVERHEAD + converting + narrow + more * _MORE
+        usual = _OVERHEAD + own + converting + narrow + more * _MORE
         most = plan.chip.max_registers // 2
-        at_once = sum(self._loads(side) * plan.runs[side] for side in SIDES if plan.converts(side))
+        at_once = sum(self.loads(side) * plan.runs[side] for side in SIDES if plan.converts(side))
         found = min(usual, most) + max(0, at_once - _AT_ONCE.get(plan.chip.kind, at_once))
         if usual < most:  # else what a prologue makes is among so many, which are rarely taken
-            made = (self._loads(side) * plan.runs[side] for side in SIDES if shape.prologue(side))
+            made = (self.loads(side) * plan.runs[side] for side in SIDES if shape.prologue(side))
             found += int(_MADE[plan.chip.kind] * sum(made))
         return found
 
@@ -137,7 +141,7 @@ class MatmulRegisters:
         for side in SIDES:
             rows, length = plan.tile_shape(side)
             if self._ends_in_tile(side):
-                found += _CONDITION * self._loads(side)
+                found += _CONDITION * self.loads(side)
             elif length >= plan.runs[side] * plan.mma.subgroup_size:
                 found += self._row_address(side, rows) * -(-rows // plan.config.num_subgroups)
         unknown = plan.config.workgroups > 0 or any(map(plan.shape.has_open_rows, SIDES))
@@ -172,7 +176,7 @@ class MatmulRegisters:
             -(-counts[name] * DataType(dtype).bits // 32) for name, dtype in prologue.beside.items()
         )
 
-    def _loads(self, side: str) -> int:
+    def loads(self, side: str) -> int:
         """Accesses of a lane to global memory, for an operand's tile."""
         plan = self.plan
         lanes = plan.config.num_subgroups * plan.mma.subgroup_size

@@ -52,6 +52,16 @@ def _s_barrier(tr: Expressions, node: Any) -> Code:
     return barrier(tr, "barrier")
 
 
+@extern("tvm_iree_ext_use_")
+def _use(tr: Expressions, node: Any) -> Code:
+    return NOTHING
+
+
+@extern("tvm_iree_ext_count_")
+def _count(tr: Expressions, node: Any) -> Code:
+    return tr(node.args[0])
+
+
 @intrinsic("amdgcn.wave.barrier")
 def _wave_barrier(tr: Expressions, node: Any) -> Code:
     return barrier(tr, "subgroup_barrier")
