@@ -17,6 +17,7 @@ class Doubling:
     """Doubles ``count`` numbers."""
 
     argument_sizes = (8, 4)
+    most_lanes = 256
 
     def launch(self, launch):
         address, count = (int.from_bytes(one, "little") for one in launch.arguments)

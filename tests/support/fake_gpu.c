@@ -39,6 +39,18 @@ int hipInit(unsigned flags) { return init(); }
 int hipGetDeviceCount(int* count) { *count = 1; return 0; }
 int hipGetDevice(int* device) { *device = 0; return 0; }
 int hipSetDevice(int device) { return device != 0; }
+int hipRuntimeGetVersion(int* version) { *version = (int)ask("version", "", 0); return 0; }
+int hipGetDevicePropertiesR0600(char* properties, int device) {
+  char name[200];
+  snprintf(name, sizeof name, "%s/chip", getenv("FAKE_GPU"));
+  FILE* file = fopen(name, "r");
+  properties[1160 + (file ? fread(properties + 1160, 1, 100, file) : 0)] = 0;
+  return file ? fclose(file) : 1;
+}
+int hipDeviceGetAttribute(int* value, int attribute, int device) {
+  *value = (int)ask("attribute", &attribute, 4);
+  return 0;
+}
 int hipModuleLoadData(void** module, const void* image) {
   *module = memory;
   return (int)ask("load", image, 4);
@@ -106,6 +118,24 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
 }
 int cuFuncSetAttribute(void* function, int attribute, int value) {
   return attribute == 8 ? (int)ask("shared", &value, 4) : 1;
+}
+int hipFuncGetAttribute(int* value, int attribute, void* function) {
+  *value = (int)ask("function attribute", &attribute, 4);
+  return 0;
+}
+int cuFuncGetAttribute(int* value, int attribute, void* function) {
+  return hipFuncGetAttribute(value, attribute, function);
+}
+int cuFuncGetParamInfo(void* function, size_t index, size_t* place, size_t* size) {
+  int64_t count = ask("parameters", function, strlen(function));
+  if ((int64_t)index >= count) return 1;
+  *size = 0;
+  for (int64_t i = 0, end = 0; i <= (int64_t)index; ++i, end = *place + *size) {
+    *size = ask("bytes", &i, 8);
+    const int64_t alignment = *size < 64 ? *size : 64;
+    *place = (end + alignment - 1) / alignment * alignment;
+  }
+  return 0;
 }
 int cuMemAlloc_v2(void** pointer, size_t bytes) { return hipMalloc(pointer, bytes); }
 int cuMemFree_v2(void* pointer) { return hipFree(pointer); }

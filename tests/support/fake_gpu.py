@@ -61,6 +61,9 @@ class FakeGpu:
         self.kernels, self.calls, self.simulations, self.held = {}, [], [], {}
         self.room = MEMORY
         self.capability, self.refuses, self.streams = (8, 0), {}, []
+        self.attributes, self.function_attributes = {}, {}  # by the driver's numbers
+        self.version = 60240000  # of HIP
+        (place / "chip").write_text("gfx942:sramecc+:xnack-")  # of HIP's
         self.writes = []  # the stream of each copy to the GPU
         self.environment = {
             **os.environ, "FAKE_GPU": str(place), "LD_LIBRARY_PATH": str(place),
@@ -115,8 +118,13 @@ class FakeGpu:
         if what == "free":
             del self.held[struct.unpack("q", content)[0]]
         elif what == "attribute":
-            place = struct.unpack("i", content)[0] - 75
-            return self.capability[place] if place in (0, 1) else 0
+            number = struct.unpack("i", content)[0]
+            parts = dict(zip((75, 76), self.capability, strict=True))
+            return parts.get(number, self.attributes.get(number, 0))
+        elif what == "function attribute":
+            return self.function_attributes.get(struct.unpack("i", content)[0], 0)
+        elif what == "version":
+            return self.version
         elif what == "function":
             return 0 if content.decode() in self.kernels else -1
         elif what == "parameters":

@@ -13,6 +13,7 @@ these bytes, as the launch's pointers gave them::
 
     class Function:
         argument_sizes: Sequence[int]
+        most_lanes: int
         def launch(self, launch: EmulatedLaunch) -> None: ...
 
 What a function finds wrong it adds to ``launch.device.memory.findings``; the driver raises for it
@@ -36,6 +37,21 @@ _OUT_OF_MEMORY = 2
 _OTHER_CHIP = 209  # hipErrorNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU
 _NOT_FOUND = 500  # hipErrorNotFound, CUDA_ERROR_NOT_FOUND
 
+_HIP_VERSION = 6_02_41134  # HIP of ROCm 6.2
+_CHIP_NAME = 1160  # where hipDeviceProp_t of HIP 6 has it
+_WITH_FEATURES = ("gfx90a", "gfx942", "gfx950")  # whose names HIP follows by two features
+
+# hipDeviceAttribute_t and CUdevice_attribute: of a workgroup, then of a grid, along x, y, z.
+_HIP_NUMBERS = {
+    56: 1024, 26: 1024, 27: 1024, 28: 1024, 29: 0x7FFFFFFF, 30: 65535, 31: 65535,
+}  # fmt: skip
+_CUDA_NUMBERS = {
+    1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 0x7FFFFFFF, 6: 65535, 7: 65535, 8: 48 << 10, 10: 32,
+    12: 65536,
+}  # fmt: skip
+_SHARED_NUMBERS = (74, 97)  # HIP's and CUDA's
+_LANES = 0  # CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+
 _SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _USUAL_SHARED = 48 << 10  # bytes that CUDA gives a kernel without being told of more
 
@@ -56,6 +72,9 @@ _SAME = {
     "hipMemcpyDtoH": "from_device", "cuMemcpyDtoH_v2": "from_device",
     "hipModuleLaunchKernel": "launch", "cuLaunchKernel": "launch",
     "cuDeviceGetAttribute": "attribute", "cuFuncSetAttribute": "set_attribute",
+    "cuFuncGetAttribute": "function_attribute", "cuFuncGetParamInfo": "argument",
+    "hipGetDevicePropertiesR0600": "properties", "hipRuntimeGetVersion": "version",
+    "hipDeviceGetAttribute": "attribute",
     "cuTensorMapEncodeTiled": "encode_tensor_map",
     "cuGraphCreate": "graph", "cuGraphAddKernelNode": "add_node",
     "cuGraphInstantiateWithFlags": "instantiate",
@@ -103,6 +122,10 @@ class EmulatedFunction(Protocol):
     @property
     def argument_sizes(self) -> Sequence[int]:
         """Bytes of each argument."""
+
+    @property
+    def most_lanes(self) -> int:
+        """Lanes of a workgroup for which it is made; 0 where it does not say."""
 
     def launch(self, launch: EmulatedLaunch) -> None:
         """Execute it; faults are added to the memory's findings."""
@@ -172,10 +195,41 @@ class EmulatedDriver:
         return 0
 
     def _attribute(self, found: Any, attribute: int, ordinal: int) -> int:
-        """CUDA's compute capability, of which it is asked for two parts."""
-        number = self.device.chip.removeprefix("sm_").rstrip("a")
-        parts = {75: number[:-1], 76: number[-1]}
-        found._obj.value = int(parts.get(attribute, 0))
+        """What a GPU has of something; of CUDA's also the two parts of its number."""
+        numbers = dict(_HIP_NUMBERS)
+        if self.device.kind == "cuda":
+            number = self.device.chip.removeprefix("sm_").rstrip("a")
+            numbers = {75: int(number[:-1]), 76: int(number[-1]), **_CUDA_NUMBERS}
+        numbers |= dict.fromkeys(_SHARED_NUMBERS, self.device.shared_bytes or 0)
+        found._obj.value = numbers.get(attribute, 0)
+        return 0
+
+    def _properties(self, found: Any, ordinal: int) -> int:
+        """HIP's, of which only the chip's name is told."""
+        features = ":sramecc+:xnack-" if self.device.chip in _WITH_FEATURES else ""
+        name = f"{self.device.chip}{features}".encode()
+        ctypes.memmove(ctypes.addressof(found) + _CHIP_NAME, name + b"\0", len(name) + 1)
+        return 0
+
+    def _version(self, found: Any) -> int:
+        found._obj.value = _HIP_VERSION
+        return 0
+
+    def _function_attribute(self, found: Any, attribute: int, function: Any) -> int:
+        emulated = self._functions[function.value - 1][1]
+        found._obj.value = emulated.most_lanes if attribute == _LANES else 0
+        return 0
+
+    def _argument(self, function: Any, number: Any, place: Any, size: Any) -> int:
+        """Where an argument lies among all, and its bytes."""
+        sizes = self._functions[function.value - 1][1].argument_sizes
+        if number.value >= len(sizes):
+            return _INVALID
+        end = 0
+        for bytes_ in sizes[: number.value + 1]:
+            place._obj.value = -(-end // min(bytes_, 64)) * min(bytes_, 64)
+            end = place._obj.value + bytes_
+        size._obj.value = sizes[number.value]
         return 0
 
     def _set_attribute(self, function: Any, attribute: int, value: int) -> int:

@@ -22,6 +22,8 @@ from tvm_iree_ext.runtime import arrays, cupy_arrays
 from tvm_iree_ext.runtime.arrays import Allocator, Port
 from tvm_iree_ext.runtime.cupy_arrays import CupyArray
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
+from tvm_iree_ext.runtime.launch.driver_answers import chip_of_gpu
+from tvm_iree_ext.runtime.launch.launch_contract import chip_obstacle
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, number
 from tvm_iree_ext.runtime.launch_graph import Launches
 from tvm_iree_ext.runtime.repeated_calls import RepeatedCalls
@@ -36,25 +38,14 @@ _KEPT = 64  # calls with other shapes, whose extents are known
 
 
 def gpu_obstacle(kind: str, chip: str) -> str:
-    """Why kernels for a chip do not run here, for a message; empty when they do.
-
-    HIP does not say which chip it has: there a driver and a GPU are what is asked for.
-    """
+    """Why kernels for a chip do not run here, for a message; empty when they do."""
     try:
-        gpu = Gpu(kind)
-        found = gpu.capability()
+        found = chip_of_gpu(Gpu(kind))
     except DriverError as error:
         return f"target {kind}:{chip}: {error}"
-    if found and not _is_run_by(chip, found):
-        return f"target {kind}:{chip}: the GPU here is sm_{found[0]}{found[1]}"
+    if chip_obstacle(chip, found):
+        return f"target {kind}:{chip}: the GPU here is {found}"
     return ""
-
-
-def _is_run_by(chip: str, found: tuple[int, int]) -> bool:
-    """Whether an NVIDIA GPU runs what is built for a chip: a newer one of its generation does."""
-    number = chip.removeprefix("sm_")
-    built = int(number.rstrip("a")[:-1]), int(number.rstrip("a")[-1])
-    return built == found if number.endswith("a") else built[0] == found[0] and built <= found
 
 
 class GpuFunction:

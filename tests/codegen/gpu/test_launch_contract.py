@@ -9,7 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import BuildError
-from tvm_iree_ext.codegen.gpu.cuda import kernel_reports
+from tvm_iree_ext.codegen.gpu.cuda import find_tool, kernel_reports, nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.launch_contract import Argument, check_launches
 from tvm_iree_ext.codegen.gpu.passes.amd_lanes import whole_waves, with_lanes
@@ -110,6 +110,19 @@ def test_what_is_compiled_agrees(code):
             r"argument 1 \(y\) has 4 bytes in the binary; by the plan, 8",
         ),
         (
+            {"report": {"arguments": (Argument(8, "x", 0), Argument(8, "y", 12))}},
+            r"argument 1 \(y\) of 8 bytes lies at byte 12 .* expected a multiple of 8 from 8 on",
+        ),
+        (
+            {"report": {"arguments": (Argument(8, "x", 0, True), Argument(8, "y", 8, False))}},
+            r"argument 1 \(y\) is a number in the binary; by the plan, an address",
+        ),
+        ({"step": {"grid": [1 << 30, 1, 1]}}, "lanes along x; HIP takes at most 4294967295"),
+        (
+            {"step": {"grid": [1, 65536, 1]}},
+            r"grid\.y is launched with 65536; the chip takes at mo",
+        ),
+        (
             {"step": {"arguments": [{"array": "x"}, {"value": 2, "dtype": "int32"}]}},
             r"argument 1 \(y\) has 8 bytes in the binary; by the plan, 4",
         ),
@@ -149,6 +162,25 @@ def test_the_contract_is_checked_where_a_plan_is_made(code):
         replace(code, reports=small).plan()
 
 
+def test_a_binary_for_another_chip_is_named(code):
+    other = bytearray(code.binary)
+    other[48] = 0x3F  # gfx90a
+    with pytest.raises(BuildError, match="the binary is for gfx90a; the artifact is for gfx942"):
+        replace(code, binary=bytes(other)).plan()
+
+
+@pytest.mark.skipif(bool(nvrtc_obstacle()) or not find_tool("ptxas"), reason="no NVRTC or ptxas")
+@pytest.mark.parametrize("chip", ["sm_90a", "sm_120"])
+def test_a_cubin_for_another_chip_is_named(chip):
+    code = compile_device(reversal(64), make_target(f"cuda:{chip}"))
+    assert code.plan()["steps"][0]["block"] == [64, 1, 1]
+    other = bytearray(code.binary)
+    assert other[49] == int(chip.strip("sm_a"))
+    other[49] = 86
+    with pytest.raises(BuildError, match=f"the binary is for sm_86; the artifact is for {chip}"):
+        replace(code, binary=bytes(other)).plan()
+
+
 def test_ptx_says_lanes_and_arguments():
     ptx = """
 .visible .entry first(
@@ -170,6 +202,7 @@ def test_ptx_says_lanes_and_arguments():
     usage = {name: {"registers": 40, "shared_memory_bytes": 16} for name in ("first", "second")}
     reports = kernel_reports(ptx, usage)
     assert [one.size for one in reports["first"].arguments] == [128, 8, 4, 1]
+    assert [one.place for one in reports["first"].arguments] == [0, 128, 136, 140]
     assert (reports["first"].lanes, reports["first"].registers) == (128, 40)
     assert (reports["second"].lanes, reports["second"].arguments) == (0, ())
 

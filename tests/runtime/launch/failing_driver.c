@@ -54,6 +54,14 @@ CALL(cuCtxGetCurrent, (void** context), *context = 0)
 CALL(cuCtxSetCurrent, (void* context), )
 CALL(cuCtxPushCurrent_v2, (void* context), )
 CALL(cuCtxPopCurrent_v2, (void** context), *context = &held)
+CALL(hipRuntimeGetVersion, (int* version), *version = 60240000)
+CALL(hipGetDevicePropertiesR0600, (char* properties, int device),
+     strcpy(properties + 1160, "gfx942:sramecc+:xnack-"))
+CALL(hipDeviceGetAttribute, (int* value, int attribute, int device), *value = 0)
+CALL(cuDeviceGetAttribute, (int* value, int attribute, int device),
+     *value = attribute == 75 ? 8 : 0)
+BOTH(hipFuncGetAttribute, cuFuncGetAttribute, (int* value, int attribute, void* function),
+     *value = 0)
 BOTH(hipModuleLoadData, cuModuleLoadData, (void** module, const void* image), *module = &held)
 BOTH(hipModuleGetFunction, cuModuleGetFunction, (void** function, void* module, const char* name),
      *function = &held)

@@ -52,7 +52,8 @@ def folders(tmp_path_factory):
     manifest = json.loads((rocm / "manifest.json").read_text())
     manifest["target"] = {"kind": "cuda", "arch": "sm_80"}
     (place / "cuda" / "manifest.json").write_text(json.dumps(manifest))
-    (place / "cuda" / "kernel.hsaco").rename(place / "cuda" / "kernel.cubin")
+    (place / "cuda" / "kernel.hsaco").unlink()
+    (place / "cuda" / "kernel.ptx").write_text(".version 8.0\n.target sm_80\n")
     return {"rocm": rocm, "cuda": place / "cuda"}
 
 

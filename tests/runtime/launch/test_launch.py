@@ -117,24 +117,48 @@ def test_the_script_needs_numpy_alone(device, folder, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)
 
 
-def test_cpp_follows_it(device, folder, compiled, tmp_path):
+@pytest.fixture(scope="module")
+def program(folder, compiled, tmp_path_factory):
+    """The launcher in C++."""
+    path = tmp_path_factory.mktemp("program") / "launch"
     compiled(
         "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", folder / "launch.cpp", "-ldl",
-        "-o", tmp_path / "launch",
+        "-o", path,
     )  # fmt: skip
+    return path
+
+
+def test_cpp_follows_it(device, folder, program):
     x, expected = operands(37)
     (folder / "x.in").write_bytes(x.tobytes())
-    done = run(
-        tmp_path / "launch", "rows=37", "scale=0.5", "x=x.in", env=device.environment, cwd=folder
-    )
+    done = run(program, "rows=37", "scale=0.5", "x=x.in", env=device.environment, cwd=folder)
     assert done.returncode == 0, done.stderr + str(device.calls)
     assert done.stdout.splitlines() == ["x: 9472 bytes", "y: 9472 bytes"]
     y = np.frombuffer((folder / "y.bin").read_bytes(), "float32").reshape(37, 64)
     np.testing.assert_array_equal(y, expected)
     assert device.held == {}
-    assert "no GPU driver" in run(tmp_path / "launch", "rows=1", cwd=folder).stderr
-    missing = run(tmp_path / "launch", env=device.environment, cwd=folder)
+    assert "no GPU driver" in run(program, "rows=1", cwd=folder).stderr
+    missing = run(program, env=device.environment, cwd=folder)
     assert "give the extent rows, as NAME=NUMBER" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("attributes", "of_kernel", "message"),
+    [
+        ({}, {0: 128}, "256 lanes, of which the binary takes at most 128"),
+        ({56: 128}, {}, "256 lanes, of which the GPU takes at most 128"),
+        ({74: 512}, {1: 1024}, "1024 bytes of shared memory, of which the GPU has at most 512"),
+        ({29: 1}, {}, "3 workgroups along a dim, of which the GPU takes at most 1"),
+    ],
+)
+def test_cpp_launches_nothing_that_does_not_fit(
+    device, folder, program, attributes, of_kernel, message
+):
+    device.attributes, device.function_attributes = attributes, of_kernel
+    done = run(program, "rows=37", env=device.environment, cwd=folder)
+    assert done.returncode == 1
+    assert f"is launched with {message}" in done.stderr
+    assert "launch" not in device.calls
 
 
 def test_what_the_driver_refuses_is_named(device, folder):
@@ -331,5 +355,6 @@ def test_numbers_that_are_equal_and_not_the_same_are_launched_apart(monkeypatch)
     kernels.plan, kernels._known, kernels._arrays = {"steps": [step]}, {}, []
     kernels.gpu = SimpleNamespace(prepared=lambda _function, step: step["arguments"][0])
     monkeypatch.setattr(kernels, "_function", lambda name: name)
+    monkeypatch.setattr(kernels, "_check", lambda step: None)
     found = [kernels.prepared({"x": x}).steps[0]["value"] for x in (0.0, -0.0, 0.0)]
     assert [str(x) for x in found] == ["0.0", "-0.0", "0.0"]

@@ -8,6 +8,7 @@ launch.h, kernels.h, launch.cpp           the same in C++
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +18,7 @@ from tvm_iree_ext.codegen.gpu.device_code import DeviceCode
 from tvm_iree_ext.codegen.gpu.launch_plan.cpp_header import header
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.runtime.artifact import as_folder, write
-from tvm_iree_ext.runtime.launch import driver, launcher
+from tvm_iree_ext.runtime.launch import launcher
 from tvm_iree_ext.runtime.manifest import DeviceManifest
 from tvm_iree_ext.targets.names import target_json
 
@@ -76,10 +77,26 @@ def _code_files(code: DeviceCode) -> dict[str, str | bytes | None]:
 
 
 def _launch_script() -> str:
-    """The launcher in one file: the driver's module stands where it is imported."""
-    own = _launch_file("driver.py").removeprefix(f'"""{driver.__doc__}"""').lstrip()
-    before, _, after = _launch_file("launcher.py").partition(f"from {driver.__name__} import (")
-    return before + own + after.partition(")\n")[2]
+    """The launcher in one file: the modules that it imports stand where it does so."""
+    parts: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        text = _launch_file(f"{name}.py")
+        for module in _OWN_IMPORT.findall(text):
+            if module not in parts:
+                add(module)
+        parts[name] = text
+
+    add("launcher")
+    launcher = parts.pop("launcher")
+    place = next(_OWN_IMPORT.finditer(launcher)).start()
+    modules = "\n".join(_OWN_IMPORT.sub("", _code_of(text)) for text in parts.values())
+    return launcher[:place] + modules + _OWN_IMPORT.sub("", launcher[place:])
+
+
+def _code_of(text: str) -> str:
+    """A module's text behind its docstring."""
+    return text.split('"""', 2)[2].lstrip()
 
 
 def _launch_file(name: str) -> str:
@@ -95,3 +112,6 @@ def _write(made: Mapping[str, str | bytes | None], place: Path) -> None:
 
 
 _CPP = ("launch.h", "launch.cpp")
+_OWN_IMPORT = re.compile(
+    r"^from tvm_iree_ext\.runtime\.launch\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE
+)

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError
-from tvm_iree_ext.codegen.gpu.launch_contract import Argument, KernelReport
+from tvm_iree_ext.runtime.launch.launch_contract import Argument, KernelReport
 
 # What generated code takes for granted and NVRTC does not declare.
 _PREAMBLE = """\
@@ -175,7 +175,7 @@ def _run(command: list[str], what: str) -> str:
 
 _ENTRY = re.compile(r"^\.visible \.entry (\w+)\((.*?)\)(.*?)^\{", re.MULTILINE | re.DOTALL)
 _PARAMETER = re.compile(
-    r"\.param .*?\.[a-z]+(\d+) (?:\.ptr .*)?\w+(?:\[(\d+)\])?,?\s*$", re.MULTILINE
+    r"\.param (?:\.align (\d+) )?\.[a-z]+(\d+) (?:\.ptr .*)?\w+(?:\[(\d+)\])?,?\s*$", re.MULTILINE
 )
 _LANES = re.compile(r"\.maxntid (\d+)(?:, (\d+), (\d+))?")
 
@@ -189,12 +189,20 @@ def kernel_reports(ptx: str, usage: Mapping[str, Mapping[str, int]]) -> dict[str
             lanes=prod(int(extent or 1) for extent in limit.groups()) if limit else 0,
             registers=usage[name]["registers"],
             shared_memory_bytes=usage[name]["shared_memory_bytes"],
-            arguments=tuple(
-                Argument(int(bits) // 8 * int(count or 1))
-                for bits, count in _PARAMETER.findall(parameters)
-            ),
+            arguments=tuple(_arguments(parameters)),
         )
     return reports
+
+
+def _arguments(parameters: str) -> Iterator[Argument]:
+    """The parameters of a kernel in PTX; without an alignment of its own each has its size's."""
+    end = 0
+    for alignment, bits, count in _PARAMETER.findall(parameters):
+        element = int(bits) // 8
+        unit = int(alignment or element)
+        place = -(-end // unit) * unit
+        yield Argument(element * int(count or 1), place=place)
+        end = place + element * int(count or 1)
 
 
 _KERNEL = re.compile(r"Compiling entry function '(\w+)'")

@@ -19,13 +19,14 @@ from tvm_iree_ext.base.errors import BuildError, TargetError
 from tvm_iree_ext.codegen.gpu import cuda
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, count_instructions
-from tvm_iree_ext.codegen.gpu.launch_contract import KernelReport, check_launches
+from tvm_iree_ext.codegen.gpu.launch_contract import check_binary, check_launches
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.codegen.gpu.passes.constant_bits import name_constant_bits
 from tvm_iree_ext.codegen.gpu.passes.kernel_names import name_apart_from_cuda
 from tvm_iree_ext.codegen.gpu.passes.narrow_broadcasts import reinterpret_narrow_broadcasts
 from tvm_iree_ext.codegen.gpu.rocm import compile_rocm
 from tvm_iree_ext.intrin.fast_exp2 import with_definitions
+from tvm_iree_ext.runtime.launch.launch_contract import KernelReport
 from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 
 
@@ -118,6 +119,7 @@ class DeviceCode:
         plans = host_plans(self.hosts, self.module)
         if self.binary is not None:
             chip, size = gpu_chip(self.target), subgroup_size(self.target)
+            check_binary(self.binary, chip)
             for plan in plans.values():
                 check_launches(plan, self.module, self.reports, chip, size)
         return plans

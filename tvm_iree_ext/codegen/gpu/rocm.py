@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import functools
 import re
+import struct
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError, TargetError
-from tvm_iree_ext.codegen.gpu.launch_contract import Argument, KernelReport
 from tvm_iree_ext.codegen.gpu.passes import amd_lanes
 from tvm_iree_ext.codegen.gpu.passes.amd_loops import count_definitions
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import memory_definitions
@@ -28,6 +28,8 @@ from tvm_iree_ext.codegen.gpu.passes.amd_sums import use_definitions
 from tvm_iree_ext.codegen.linker import find_lld
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.intrin.atomics import atomic_definitions, with_wide_position
+from tvm_iree_ext.runtime.launch.binary_file import read_binary
+from tvm_iree_ext.runtime.launch.launch_contract import KernelReport
 from tvm_iree_ext.targets.mma.mma_kinds import Mma
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
@@ -72,8 +74,24 @@ def _link(code: bytearray) -> bytearray:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"ld.lld refused the kernel: {(done.stderr or done.stdout).strip()}")
-        _linked.append(target.read_bytes())
+        _linked.append(as_version_5(target.read_bytes()))
     return bytearray(_linked[-1])
+
+
+_VERSION_PLACE, _VERSION_5, _VERSION_6 = 8, 3, 4  # EI_ABIVERSION, ELFABIVERSION_AMDGPU_HSA_V5, V6
+
+
+def as_version_5(code: bytes) -> bytes:
+    """A code object as one of version 5, which HIP takes from 5.0 on; 6 is for HIP 6.4 and later.
+
+    Version 6 adds targets that stand for several chips, and those have a number in the flags.  In
+    all else they are the same but for the number: LLVM 22 makes the same bytes by its module flag
+    ``amdhsa_code_object_version``.
+    """
+    (flags,) = struct.unpack_from("<I", code, 48)
+    if code[_VERSION_PLACE] != _VERSION_6 or flags >> 24:
+        return code
+    return code[:_VERSION_PLACE] + bytes([_VERSION_5]) + code[_VERSION_PLACE + 1 :]
 
 
 def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) -> CodeObject:
@@ -107,7 +125,8 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
         _link(bytearray(code))
     else:
         assembly = str(made.inspect_source("asm"))
-    return CodeObject(_linked[-1], assembly, _usage(assembly), _reports(assembly))
+    reports = dict(read_binary("kernel.hsaco", _linked[-1]).kernels or {})
+    return CodeObject(_linked[-1], assembly, _usage(assembly), reports)
 
 
 _CAST = re.compile(r"addrspacecast \(?ptr addrspace\(([35])\) (\S+) to ptr(?: addrspace\((\d+)\))?")
@@ -188,46 +207,20 @@ def _usage(assembly: str) -> dict[str, dict[str, int]]:
     """Figures of each kernel in the metadata at the end of the assembly."""
     return {
         values["name"]: {name: int(values.get(key, 0)) for name, key in _FIGURES.items()}
-        for values, _ in _entries(assembly)
+        for values in _entries(assembly)
     }
 
 
-def _reports(assembly: str) -> dict[str, KernelReport]:
-    """Figures of each kernel in the metadata that must agree with a launch."""
-    usage = _usage(assembly)
-    reports = {}
-    for values, arguments in _entries(assembly):
-        figures = usage[values["name"]]
-        reports[values["name"]] = KernelReport(
-            lanes=figures["lanes"],
-            registers=figures["vector_registers"],
-            shared_memory_bytes=figures["shared_memory_bytes"],
-            arguments=tuple(arguments),
-            subgroup_size=figures["subgroup_size"],
-        )
-    return reports
-
-
-def _entries(assembly: str) -> Iterator[tuple[dict[str, str], list[Argument]]]:
-    """Values by key, and arguments, of each kernel in the metadata."""
+def _entries(assembly: str) -> Iterator[dict[str, str]]:
+    """Values by key of each kernel in the metadata."""
     _, _, rest = assembly.partition("amdhsa.kernels:")
     metadata = rest.partition("amdhsa.target:")[0]
     for entry in re.split(r"^  - (?=\.\w+:)", metadata, flags=re.MULTILINE)[1:]:
-        values = _values(entry, 4)
+        values = _values(entry)
         if "vgpr_count" in values:
-            parts = (
-                _values(part, 8) for part in re.split(r"^      - ", entry, flags=re.MULTILINE)[1:]
-            )
-            yield (
-                values,
-                [
-                    Argument(int(part["size"]), part.get("name", ""))
-                    for part in parts
-                    if not part.get("value_kind", "").startswith("hidden")
-                ],
-            )
+            yield values
 
 
-def _values(text: str, indent: int) -> dict[str, str]:
-    """Key-value pairs at an indent, or at the beginning."""
-    return dict(re.findall(rf"^(?: {{{indent}}})?\.(\w+):\s+'?([\w.]+)", text, flags=re.MULTILINE))
+def _values(text: str) -> dict[str, str]:
+    """Key-value pairs of a kernel itself, not of its arguments."""
+    return dict(re.findall(r"^(?: {4})?\.(\w+):\s+'?([\w.]+)", text, flags=re.MULTILINE))

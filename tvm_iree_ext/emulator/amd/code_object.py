@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.emulator.amd.chips import CHIPS, ChipFacts
-from tvm_iree_ext.emulator.amd.message_pack import unpack
+from tvm_iree_ext.runtime.launch.message_pack import unpack
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")

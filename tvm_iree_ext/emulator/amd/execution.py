@@ -59,6 +59,11 @@ class AmdKernel:
         """Bytes of each argument."""
         return self.kernel.argument_sizes
 
+    @property
+    def most_lanes(self) -> int:
+        """Lanes of a workgroup for which it is made."""
+        return int(self.kernel.metadata[".max_flat_workgroup_size"])
+
     def launch(self, launch: EmulatedLaunch) -> None:
         """Run it; what it does wrong is added to the device's findings."""
         memory, kernel = launch.device.memory, self.kernel

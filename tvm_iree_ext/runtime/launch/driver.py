@@ -1,6 +1,6 @@
 """A GPU by its driver's functions: HIP's or CUDA's, which no toolkit is needed for.
 
-An artifact's ``launch.py`` holds this module, too: it imports nothing of the package.
+An artifact's ``launch.py`` holds this module, too.
 """
 
 import contextlib
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from tvm_iree_ext.runtime.launch.launch_contract import Step
 
 _HIP = {
     "libraries": ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7"),
@@ -47,7 +49,6 @@ _SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _LOST = (4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999)
 """Both drivers' statuses after which a process gets nothing more from its GPU: faults, asserts."""
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR
-_MOST_EXTENT = (1 << 31) - 1  # of a grid
 _USUAL_SHARED = 48 << 10  # bytes for which it need not be raised
 
 # CUtensorMapDataType; words of their width for what is not listed there.
@@ -59,7 +60,15 @@ _MAP_TYPES = {
 
 
 class DriverError(RuntimeError):
-    """There is no driver, or it refused."""
+    """There is no driver, or it refused: with the ``status`` that it gave, 0 where it gave none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class LaunchError(DriverError):
+    """A binary, a launch and the GPU do not agree: see :mod:`.launch_contract`."""
 
 
 _losses: list[str] = []
@@ -89,9 +98,6 @@ def afterwards(undo: Sequence[Callable[[], None]]) -> Iterator[None]:
             first = first or (None if was_lost else error)
     if first is not None:
         raise first
-
-
-Step = Mapping[str, Any]
 
 
 _SCALARS: dict[str, Any] = {
@@ -307,7 +313,7 @@ class Gpu:
         return device.value == self.ordinal
 
     def load(self, images: Sequence[bytes]) -> ctypes.c_void_p:
-        """The module of the first image that is for this chip."""
+        """The module of the first image that the driver takes for this chip."""
         module = ctypes.c_void_p()
         name, status = self.names["load"], 0
         for image in images:
@@ -349,19 +355,13 @@ class Gpu:
             self.call("from_device", *places, ctypes.c_size_t(size))
 
     def prepared(self, function: Any, step: Step) -> "PreparedLaunch":
-        """A launch of a kernel with numbers for extents, of which only addresses are left open.
-
-        Raises:
-            DriverError: for extents that no grid has.
-        """
+        """A launch of a kernel with numbers for extents, of which only addresses are left open."""
         shared = step["shared"]
         # The limit stays at the most of what was prepared: any of it may be launched next.
         if self.cuda and shared > self._limits.get(function.value, _USUAL_SHARED):
             self.named("cuFuncSetAttribute", function, _SHARED_LIMIT, shared)
             self._limits[function.value] = shared
         numbers = (*step["grid"], *step["block"], shared)
-        if max(numbers) > _MOST_EXTENT:
-            raise DriverError(f"{step['launch']} is launched with {max(numbers)}; 2^31 - 1 is most")
         return PreparedLaunch(function, numbers, step["arguments"])
 
     def launcher(self) -> tuple[Callable[..., int], Callable[[int], None]]:
@@ -387,6 +387,10 @@ class Gpu:
         """Call a function that both drivers have."""
         self.named(self.names[what], *arguments)
 
+    def has(self, name: str) -> bool:
+        """Whether the driver has a function, which older ones may lack."""
+        return hasattr(self._library, name)
+
     def named(self, name: str, *arguments: Any) -> None:
         """Call a function of the driver by its own name."""
         self._check(name, getattr(self._library, name)(*arguments))
@@ -405,7 +409,7 @@ class Gpu:
             message += f"; the GPU was lost before: {before}"
         elif status in _LOST:
             _losses.append(message)
-        raise DriverError(message)
+        raise DriverError(message, status)
 
     def _explained(self, status: int) -> str:
         """The driver's name for a status, and what it says of it."""

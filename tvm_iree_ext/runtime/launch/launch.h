@@ -98,7 +98,7 @@ class Gpu {
   // Loads the first of `binaries` in `folder` that is for this chip.
   Gpu(const Driver& driver, const std::string& folder, const std::vector<const char*>& binaries,
       int ordinal = 0)
-      : driver_(driver) {
+      : driver_(driver), ordinal_(ordinal) {
     for (const char* name : driver.libraries)
       if (!library_) library_ = dlopen(name, RTLD_NOW);
     if (!library_)
@@ -169,8 +169,23 @@ class Gpu {
   void launch(const char* kernel, const std::array<Int, 3>& grid, const std::array<Int, 3>& block,
               Int shared, Stream stream, Arguments... arguments) {
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;
-    void*& function = functions_[kernel];
-    if (!function) call(driver_.function, &function, module_, kernel);
+    Kernel& found = functions_[kernel];
+    void*& function = found.function;
+    if (!function) {
+      call(driver_.function, &function, module_, kernel);
+      const char* name = driver_.cuda ? "cuFuncGetAttribute" : "hipFuncGetAttribute";
+      call(name, &found.lanes, 0, function);  // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+      call(name, &found.shared, 1, function);  // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+    }
+    check_at_most(kernel, "lanes, of which the binary takes", block[0] * block[1] * block[2],
+                  found.lanes);
+    check_at_most(kernel, "lanes, of which the GPU takes", block[0] * block[1] * block[2],
+                  limit(driver_.cuda ? 1 : 56));
+    check_at_most(kernel, "bytes of shared memory, of which the GPU has", found.shared + shared,
+                  limit(driver_.cuda ? 97 : 74));
+    for (int axis = 0; axis < 3; ++axis)
+      check_at_most(kernel, "workgroups along a dim, of which the GPU takes", grid[axis],
+                    limit((driver_.cuda ? 5 : 29) + axis));
     if (driver_.cuda && shared > 48 * 1024)  // the most dynamic shared memory of the function
       call("cuFuncSetAttribute", function, 8, static_cast<int>(shared));
     void* places[] = {static_cast<void*>(&arguments)...};
@@ -225,9 +240,31 @@ class Gpu {
     return said;
   }
 
+  // What the driver says of the GPU, by its number of it; 0 where it says nothing.
+  int limit(int attribute) {
+    const auto known = limits_.find(attribute);
+    if (known != limits_.end()) return known->second;
+    int value = 0;
+    call(driver_.cuda ? "cuDeviceGetAttribute" : "hipDeviceGetAttribute", &value, attribute,
+         ordinal_);
+    return limits_[attribute] = value;
+  }
+  static void check_at_most(const char* kernel, const char* what, Int came, Int most) {
+    if (most && came > most)
+      throw std::runtime_error(std::string(kernel) + " is launched with " + std::to_string(came) +
+                               " " + what + " at most " + std::to_string(most));
+  }
+
+  struct Kernel {
+    void* function = nullptr;
+    int lanes = 0, shared = 0;  // at most of a workgroup; declared
+  };
+
   const Driver& driver_;
+  int ordinal_;
+  std::map<int, int> limits_;
   void *library_ = nullptr, *module_ = nullptr;
-  std::map<std::string, void*> functions_;
+  std::map<std::string, Kernel> functions_;
   std::vector<Pointer> workspaces_;
 };
 

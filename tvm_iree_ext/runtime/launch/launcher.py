@@ -24,14 +24,22 @@ from typing import Any
 
 import numpy as np
 
+from tvm_iree_ext.runtime.launch.binary_file import chosen, read_binary
 from tvm_iree_ext.runtime.launch.driver import (
     DriverError,
     Gpu,
+    LaunchError,
     LaunchFrame,
     PreparedLaunch,
-    Step,
     afterwards,
 )
+from tvm_iree_ext.runtime.launch.driver_answers import (
+    chip_of_gpu,
+    gpu_limits,
+    hip_version,
+    kernel_report,
+)
+from tvm_iree_ext.runtime.launch.launch_contract import GpuLimits, KernelReport, Step, disagreements
 
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 """Binaries that a driver loads; PTX where the cubin is for another chip."""
@@ -185,17 +193,34 @@ class Kernels:
         """Load them: those of a program's ``function``, by default its only one or ``main``.
 
         ``library`` stands for the driver's, which is looked for where it is None.
+
+        Raises:
+            LaunchError: where the GPU runs none of the binaries.
+            DriverError: where there is no driver or no binary, or the driver refuses.
         """
         folder = Path(folder)
         manifest = json.loads((folder / "manifest.json").read_text())
         self.plan: Mapping[str, Any] = plan_of(manifest, function)
         self._parameters = folder / PARAMETERS
-        images = [(folder / name).read_bytes() for name in BINARIES if (folder / name).exists()]
+        images = {
+            name: (folder / name).read_bytes() for name in BINARIES if (folder / name).exists()
+        }
         if not images:
             raise DriverError(f"{folder} has the source only; compile kernel.cu to kernel.cubin")
-        self.gpu = Gpu(manifest["target"]["kind"], ordinal, library)
+        target = manifest["target"]
+        self.gpu = Gpu(target["kind"], ordinal, library)
         with self.gpu.current():
-            self._module = self.gpu.load(images)
+            self._chip = chip_of_gpu(self.gpu)
+            binaries, why = chosen(
+                [read_binary(name, image) for name, image in images.items()],
+                target["kind"], str(target.get("arch", target.get("mcpu", ""))), self._chip,
+                hip_version(self.gpu),
+            )  # fmt: skip
+            if why:
+                raise LaunchError(f"{folder}: {why}")
+            self._module = self.gpu.load([images[one.name] for one in binaries])
+        self._reports: dict[str, KernelReport] = dict(binaries[0].kernels or {})
+        self._limits: GpuLimits | None = None
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._known: dict[str, PreparedPlan] = {}
         self._arrays = [one["name"] for one in self.plan["parameters"] if "shape" in one]
@@ -248,7 +273,11 @@ class Kernels:
         return self._arrays
 
     def prepared(self, numbers: Mapping[str, Any]) -> PreparedPlan:
-        """What is done for some numbers; kept, since most calls have those of an earlier one."""
+        """What is done for some numbers; kept, since most calls have those of an earlier one.
+
+        Raises:
+            LaunchError: for a launch that the kernel or the GPU does not take.
+        """
         key = repr(numbers)  # by their text: 0.0 is equal to -0.0
         if (known := self._known.get(key)) is not None:
             return known
@@ -258,6 +287,7 @@ class Kernels:
             if "launch" not in step:
                 steps.append(step)
             elif 0 not in step["grid"]:
+                self._check(step)
                 steps.append(self.gpu.prepared(self._function(step["launch"]), step))
 
         follow(self.plan["steps"], dict(numbers), do)
@@ -265,6 +295,18 @@ class Kernels:
             self._known.clear()
         made = self._known[key] = PreparedPlan(self.gpu, steps, self._arrays, self.constants)
         return made
+
+    def _check(self, step: Step) -> None:
+        """Check a launch beside what was loaded, and what the driver says of the GPU."""
+        name = step["launch"]
+        if self._limits is None:
+            self._limits = gpu_limits(self.gpu, self._chip)
+        if name not in self._reports and self.gpu.cuda:
+            count = len(step["arguments"])
+            self._reports[name] = kernel_report(self.gpu, self._function(name), count)
+        if name in self._reports:  # else the driver says that it has no such kernel
+            for problem in disagreements(step, self._reports[name], self._limits):
+                raise LaunchError(f"{name} on {self._limits.name or 'this GPU'}: {problem}")
 
     def _function(self, name: str) -> ctypes.c_void_p:
         if name not in self._functions:

@@ -10,7 +10,7 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
-from tvm_iree_ext.runtime.launch.driver import Step
+from tvm_iree_ext.runtime.launch.launch_contract import Step
 from tvm_iree_ext.runtime.launch.launcher import bind, follow, number
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap

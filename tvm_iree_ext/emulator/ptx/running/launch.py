@@ -90,11 +90,16 @@ class _Kernel:
         """Bytes of each parameter."""
         return [one.nbytes for one in self._function.parameters]
 
+    @property
+    def most_lanes(self) -> int:
+        """Lanes of a workgroup for which it is made; 0 where it does not say."""
+        return int(np.prod(self._function.lanes)) if self._function.lanes else 0
+
     def launch(self, launch: EmulatedLaunch) -> None:
         """Execute all workgroups."""
         program = _program(self._module, self._name)
         lanes = launch.block[0] * launch.block[1] * launch.block[2]
-        limit = int(np.prod(self._function.lanes)) if self._function.lanes else 1024
+        limit = self.most_lanes or 1024
         if lanes > limit:
             self._refuse(launch, f"{lanes} lanes; it is made for {limit}")
             return
