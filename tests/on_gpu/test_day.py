@@ -3,40 +3,19 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
+from day_kernels import asked_for, kernels_of
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.gpu_day.archive import PackOrder, pack, write_archive
 from tvm_iree_ext.gpu_day.packed_speed import SpeedTask, packed_speed
 from tvm_iree_ext.gpu_day.speed_cases import CASES, SpeedCase
-from tvm_iree_ext.registry import ENTRIES
-from tvm_iree_ext.schedules.dispatch import choose
-from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.on_gpu.day import ResultFile
 from tvm_iree_ext.verify.kernel_checks import RandomCase
 
 TARGET = "rocm:gfx942"
-
-
-def asked_for(case):
-    """The op of a random case."""
-    ops_of_it = []
-
-    def run(op, operands):
-        ops_of_it.append(op)
-        return ENTRIES[op.name].reference(op, operands)
-
-    case.check(run)
-    return ops_of_it[0]
-
-
-def kernels_of(case):
-    op = asked_for(case)
-    target = make_target(TARGET)
-    rule = choose(op, target)
-    code = compile_device(rule.lower(op, target, rule.heuristic(op, target)), target)
-    return {str(name.name_hint): func for name, func in code.module.functions.items()}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +31,14 @@ def archive(cases, tmp_path_factory):
     return path
 
 
+def kernels_of_all(cases):
+    return {
+        name: kernel
+        for case in cases
+        for name, kernel in kernels_of(asked_for(case), TARGET).items()
+    }
+
+
 def run_day(gpu, archive, out, *arguments):
     command = [sys.executable, archive, "--kind", "rocm", "--out", out, *arguments]
     return subprocess.run(
@@ -64,7 +51,7 @@ def rows(out, name="checks"):
 
 
 def test_right_kernels_pass(gpu, archive, cases, tmp_path):
-    gpu.kernels = {**kernels_of(cases[0]), **kernels_of(cases[1])}
+    gpu.kernels = kernels_of_all(cases)
     done = run_day(gpu, archive, tmp_path, "--jobs", "1")
     assert done.returncode == 0, done.stderr + done.stdout
     assert [row["status"] for row in rows(tmp_path)] == ["passed", "passed"]
@@ -76,7 +63,7 @@ def test_right_kernels_pass(gpu, archive, cases, tmp_path):
 
 
 def test_a_fault_ends_its_process_and_not_the_others(gpu, archive, cases, tmp_path):
-    gpu.kernels = {**kernels_of(cases[0]), **kernels_of(cases[1])}
+    gpu.kernels = kernels_of_all(cases)
     gpu.refuses = {"launch": [700]}
     done = run_day(gpu, archive, tmp_path, "--jobs", "1")
     assert done.returncode == 1
@@ -86,8 +73,39 @@ def test_a_fault_ends_its_process_and_not_the_others(gpu, archive, cases, tmp_pa
     assert second["status"] == "failed"  # the driver launches nothing any more; the case ran
 
 
+def test_a_line_that_was_cut_off_is_no_row_and_takes_none_along(tmp_path):
+    path = tmp_path / "checks.jsonl"
+    path.write_text('{"case": "first"}\n{"case": "sec')
+    results = ResultFile(path)
+    assert results.rows == [{"case": "first"}]
+    results.add({"case": "third"})
+    assert ResultFile(path).rows == [{"case": "first"}, {"case": "third"}]
+
+
+def test_without_a_gpu_nothing_is_run_and_nothing_is_written(gpu, archive, tmp_path):
+    (tmp_path / "report.md").write_text("of an earlier day")
+    (gpu.place / "libamdhip64.so").unlink()
+    done = run_day(gpu, archive, tmp_path)
+    assert done.returncode == 1
+    assert "nothing is run: DriverError: no GPU driver: looked for" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["report.md"]
+    assert (tmp_path / "report.md").read_text() == "of an earlier day"
+
+
+def test_a_day_without_minutes_ends(gpu, archive, cases, tmp_path):
+    """The case that runs when it ends is left for another day."""
+    gpu.kernels = kernels_of_all(cases)
+    gpu.delay_s = 60  # of a launch
+    start = time.monotonic()
+    done = run_day(gpu, archive, tmp_path, "--minutes", "0.05", "--jobs", "1")
+    assert time.monotonic() - start < 20
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path) == []
+    assert (tmp_path / "report.md").exists()
+
+
 def test_a_kernel_that_does_nothing_fails(gpu, archive, cases, tmp_path):
-    gpu.kernels = {**kernels_of(cases[0]), **kernels_of(cases[1])}
+    gpu.kernels = kernels_of_all(cases)
     gpu.refuses = {"launch": [0] * 99}
     done = run_day(gpu, archive, tmp_path, "--jobs", "1")
     assert done.returncode == 1
@@ -97,11 +115,7 @@ def test_a_kernel_that_does_nothing_fails(gpu, archive, cases, tmp_path):
 def test_kernels_are_timed(gpu, tmp_path, monkeypatch):
     small = SpeedCase(lambda: ops.pack((16, 8), inner_dims_pos=[0, 1], inner_tiles=[4, 2]), "pack")
     monkeypatch.setitem(CASES, "small", small)
-    target = make_target(TARGET)
-    rule = choose(small.make(), target)
-    config = rule.heuristic(small.make(), target)
-    code = compile_device(rule.lower(small.make(), target, config), target)
-    gpu.kernels = {str(name.name_hint): func for name, func in code.module.functions.items()}
+    gpu.kernels = kernels_of(small.make(), TARGET)
     task = SpeedTask("small", TARGET, str(tmp_path / "speed" / "0000"))
     assert packed_speed(task).problem == ""
     write_archive(tmp_path / "day.zip", tmp_path)

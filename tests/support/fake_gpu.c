@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -51,9 +52,21 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
   *value = (int)ask("attribute", &attribute, 4);
   return 0;
 }
+// Bytes of a binary: of an ELF file up to the end of whatever its headers tell of, else of a text.
+static size_t image_bytes(const char* image) {
+  if (memcmp(image, "\x7f" "ELF\2", 5)) return strlen(image);
+  const Elf64_Ehdr* head = (const Elf64_Ehdr*)image;
+  size_t end = head->e_shoff + head->e_shnum * sizeof(Elf64_Shdr);
+  const Elf64_Shdr* sections = (const Elf64_Shdr*)(image + head->e_shoff);
+  for (int i = 0; i < head->e_shnum; ++i) {
+    const size_t own = sections[i].sh_offset + sections[i].sh_size;
+    if (sections[i].sh_type != SHT_NOBITS && own > end) end = own;
+  }
+  return end;
+}
 int hipModuleLoadData(void** module, const void* image) {
   *module = memory;
-  return (int)ask("load", image, 4);
+  return (int)ask("load", image, image_bytes(image));
 }
 int hipModuleGetFunction(void** function, void* module, const char* name) {
   *function = strdup(name);

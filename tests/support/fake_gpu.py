@@ -11,6 +11,7 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ class FakeGpu:
             shutil.copy(library, place / name)
         self.place = place
         self.kernels, self.calls, self.simulations, self.held = {}, [], [], {}
-        self.room = MEMORY
+        self.room, self.delay_s = MEMORY, 0  # before each launch
         self.capability, self.refuses, self.streams = (8, 0), {}, []
         self.attributes, self.function_attributes = {}, {}  # by the driver's numbers
         self.version = 60240000  # of HIP
@@ -71,7 +72,8 @@ class FakeGpu:
         (place / "memory").write_bytes(b"\0" * MEMORY)
         with (place / "memory").open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), MEMORY)
-        self._next, self._asked = LINE, []
+        self._next, self._lock = LINE, threading.Lock()
+        self._own = threading.local()  # of a process, which a thread serves
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(place / "socket"))
         self._socket.listen()
@@ -94,7 +96,10 @@ class FakeGpu:
                 name, length = struct.unpack("II", head)
                 what, content = stream.read(name).decode(), stream.read(length)
                 try:
-                    answer = self._answer(what, content)
+                    if what == "launch" and self.delay_s:
+                        time.sleep(self.delay_s)
+                    with self._lock:
+                        answer = self._answer(what, content)
                 except Exception as error:  # a test reads it among the calls
                     self.calls.append(f"{what} raised {type(error).__name__}: {error}")
                     answer = -1
@@ -128,11 +133,11 @@ class FakeGpu:
         elif what == "function":
             return 0 if content.decode() in self.kernels else -1
         elif what == "parameters":
-            self._function = content.decode()
-            self._asked = [_bytes(one) for one in self.kernels[self._function].params]
-            return len(self._asked)
+            self._own.function = content.decode()
+            self._own.asked = [_bytes(one) for one in self.kernels[self._own.function].params]
+            return len(self._own.asked)
         elif what == "bytes":
-            return self._asked[struct.unpack("q", content)[0]]
+            return self._own.asked[struct.unpack("q", content)[0]]
         elif what == "write":
             self.writes.append(struct.unpack("q", content)[0])
         elif what == "launch":
@@ -143,13 +148,13 @@ class FakeGpu:
 
     def _launch(self, content):
         base, *extents, stream = struct.unpack("=Q7IQ", content[:44])
-        kernel, at = self.kernels[self._function], 44
+        kernel, at = self.kernels[self._own.function], 44
         self.streams.append(stream)
         hardware = hardware_of(kernel)
         translation = translate(kernel, hardware)
         sizes = {parameter.short_name: parameter.size for parameter in translation.parameters}
         given, written = {}, []
-        for parameter, size in zip(kernel.params, self._asked, strict=True):
+        for parameter, size in zip(kernel.params, self._own.asked, strict=True):
             raw, at = content[at : at + size], at + size
             name = str(parameter.name).removesuffix("_ptr")
             kind = parameter.ty

@@ -2,6 +2,7 @@
 
     python gpu-day.zip --minutes 9 --out results
 
+The GPU is used by workers alone, never by this process: whatever happens to one, the day goes on.
 ``results/`` has ``checks.jsonl``, ``speed.jsonl`` and ``programs.jsonl``, a line for each result at
 once, and ``report.md``.  What stands there is not done again: the same command goes on.
 """
@@ -33,8 +34,14 @@ from tvm_iree_ext.on_gpu.speed_run import timed
 _CHECK_S = 30.0  # for one check
 _SPEED_S = 90.0  # for one kernel and its peers
 _LEAST_S = 5.0  # a kernel is not begun with less
+_FACTS_S = 30.0  # for what is known of the GPU
 _SANITIZED = 5  # failures that are run again under the sanitizer
+_SANITIZED_S, _LEAST_SANITIZED_S = 60.0, 20.0  # for each; with less left it is not begun
 _SANITIZER = ("compute-sanitizer", "--tool", "memcheck", "--print-limit", "3")
+
+
+_FACTS = "facts"
+_ROLES = {CHECKS: checked, SPEED: timed, PROGRAMS: timed_program, _FACTS: chip_facts}
 
 
 class ResultFile:
@@ -42,13 +49,13 @@ class ResultFile:
 
     def __init__(self, path: Path) -> None:
         self.rows: list[dict[str, Any]] = []
-        if path.exists():
-            for line in path.read_text().splitlines():
-                try:
-                    self.rows.append(json.loads(line))
-                except ValueError:  # the last line of a run that was ended
-                    continue
+        text = path.read_text() if path.exists() else ""
+        for line in text.splitlines():
+            with contextlib.suppress(ValueError):  # the last line of a run that was ended
+                self.rows.append(json.loads(line))
         self._file = path.open("a")
+        if text and not text.endswith("\n"):
+            self._file.write("\n")
 
     def add(self, row: dict[str, Any]) -> None:
         """Keep a result."""
@@ -61,13 +68,16 @@ def main(arguments: Sequence[str]) -> int:
     """The command; 1 where something is wrong."""
     archive = ArchiveFile(sys.argv[0])
     if arguments[:1] == [WORKER]:
-        work(archive, {CHECKS: checked, SPEED: timed, PROGRAMS: timed_program}[arguments[1]])
+        work(archive, _ROLES[arguments[1]])
         return 0
     args = _parser().parse_args(arguments)
     end = time.monotonic() + args.minutes * 60
     args.out.mkdir(parents=True, exist_ok=True)
-    facts = chip_facts(args.kind)
+    facts, problem = _facts(archive, args, end)
     print(json.dumps(facts, indent=1), flush=True)
+    if problem:
+        print(f"gpu-day: nothing is run: {problem}", file=sys.stderr)
+        return 1
     checks, speed, programs = (
         ResultFile(args.out / f"{stage}.jsonl") for stage in (CHECKS, SPEED, PROGRAMS)
     )
@@ -89,6 +99,22 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if is_wrong else 0
 
 
+def _facts(
+    archive: ArchiveFile, args: argparse.Namespace, end: float
+) -> tuple[dict[str, Any], str]:
+    """What is known of the GPU, at the second try if need be; and why nothing is, for a message."""
+    worker = ArchiveWorker(archive, _FACTS, _FACTS_S, end)
+    try:
+        for _ in range(2):
+            rows, problem = worker.rows(args.kind) or ([], "there is no time left")
+            if rows:
+                return rows[0], ""
+            print(f"gpu-day: {problem}", file=sys.stderr, flush=True)
+    finally:
+        worker.end()
+    return {"kind": args.kind}, problem
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpu-day", description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=9.0, help="default: 9")
@@ -99,6 +125,10 @@ def _parser() -> argparse.ArgumentParser:
         "--stages", type=lambda text: text.split(","), default=[CHECKS, SPEED, PROGRAMS],
         help="checks, speed, programs, or several, with a comma between; default: all",
     )  # fmt: skip
+    parser.add_argument(
+        "--check-seconds", type=float, default=_CHECK_S, metavar="S",
+        help=f"for one check (default: {_CHECK_S:.0f})",
+    )  # fmt: skip
     parser.add_argument("--only", default="", help="cases whose names contain this")
     return parser
 
@@ -108,15 +138,15 @@ def _check(archive: ArchiveFile, checks: ResultFile, args: argparse.Namespace, e
     every = archive.cases(CHECKS)
     folders = [name for name, case in every.items() if name not in done and args.only in case["id"]]
     start = time.monotonic()
-    outcomes = each_case(archive, CHECKS, folders, jobs=args.jobs, limit_s=_CHECK_S)
+    outcomes = each_case(
+        archive, CHECKS, folders, jobs=args.jobs, limit_s=args.check_seconds, end=end
+    )
     with contextlib.closing(outcomes):
         for folder, rows, problem in outcomes:
             for row in rows or [_broke(every[folder], folder, problem)]:
                 checks.add(row)
                 if row["status"] != "passed":
                     print(f"{row['status']} {row['id']}: {row['message'][:300]}", flush=True)
-            if time.monotonic() > end:
-                break
     print(f"checks: {time.monotonic() - start:.0f} s", flush=True)
 
 
@@ -130,33 +160,39 @@ def _time(
     archive: ArchiveFile, stage: str, results: ResultFile, args: argparse.Namespace, end: float
 ) -> None:
     done = {row["case"] for row in results.rows}
-    worker = ArchiveWorker(archive, stage, _SPEED_S)
-    for folder, case in archive.cases(stage).items():
-        left = end - time.monotonic()
-        if left < _LEAST_S or folder in done or args.only not in case["id"]:
-            continue
-        rows, problem = worker.rows(folder, min(_SPEED_S, left))
-        for row in rows:
-            results.add({**row, "case": folder})
-            print(f"{row['id']:40} {row['config'] or row['who']:24} {row['us']:10.1f} us",
-                  row["message"], flush=True)  # fmt: skip
-        if problem:
-            who = "peers" if rows else ""
-            results.add(_broke(case, folder, problem) | {"config": case["config"], "who": who})
-            print(f"broke {case['id']} {case['config']} {who}: {problem}", flush=True)
-    worker.end()
+    every = archive.cases(stage)
+    folders = [name for name, case in every.items() if name not in done and args.only in case["id"]]
+    outcomes = each_case(
+        archive, stage, folders, jobs=1, limit_s=_SPEED_S, end=end, least_s=_LEAST_S
+    )
+    with contextlib.closing(outcomes):
+        for folder, rows, problem in outcomes:
+            case = every[folder]
+            for row in rows:
+                results.add({**row, "case": folder})
+                print(f"{row['id']:40} {row['config'] or row['who']:24} {row['us']:10.1f} us",
+                      row["message"], flush=True)  # fmt: skip
+            if problem:
+                who = "peers" if rows else ""
+                results.add(_broke(case, folder, problem) | {"config": case["config"], "who": who})
+                print(f"broke {case['id']} {case['config']} {who}: {problem}", flush=True)
 
 
 def _sanitize(archive: ArchiveFile, checks: ResultFile, end: float) -> None:
     """Run failures again under the sanitizer, where it is there."""
     failures = [row for row in checks.rows if row["status"] != "passed"]
     for row in failures[:_SANITIZED]:
-        if time.monotonic() + 20 > end or "sanitizer" in row:
+        left = end - time.monotonic()
+        if left < _LEAST_SANITIZED_S or "sanitizer" in row:
             return
         try:
             command = [*_SANITIZER, sys.executable, str(archive.path), WORKER, CHECKS]
             ended = subprocess.run(
-                command, input=f"{row['case']}\n", capture_output=True, text=True, timeout=60
+                command,
+                input=f"{row['case']}\n",
+                capture_output=True,
+                text=True,
+                timeout=min(_SANITIZED_S, left),
             )
         except (OSError, subprocess.TimeoutExpired):
             return

@@ -109,7 +109,8 @@ class GpuTimer:
         self._clock = GpuClock(gpu) if clock is None else clock
         self._worked = -math.inf  # when the GPU last had work
         self._undo: list[Callable[[], None]] = []
-        try:
+        undo = [self.close]  # where one of these calls fails, whose error is raised
+        with afterwards(undo):
             stream = ctypes.c_void_p()
             self._call("stream", ctypes.byref(stream), _NON_BLOCKING)
             self._keep("drop_stream", stream)
@@ -120,9 +121,7 @@ class GpuTimer:
                 self._keep("drop_event", event)
             self._flushed = gpu.allocate(_FLUSHED)
             self._undo.append(lambda: gpu.free(self._flushed))
-        except BaseException:
-            self.close()
-            raise
+            undo.clear()
 
     def close(self) -> None:
         """Give all back."""
@@ -134,10 +133,9 @@ class GpuTimer:
         """What ``enqueue(stream)`` launches, as a graph that is launched at once."""
         stream, graph, made = ctypes.c_void_p(self.stream), ctypes.c_void_p(), ctypes.c_void_p()
         self._call("begin", stream, _RELAXED)
-        try:
+        with afterwards([lambda: self._call("end", stream, ctypes.byref(graph))]):
             enqueue(self.stream)
-        finally:
-            self._call("end", stream, ctypes.byref(graph))
+        if graph.value:
             self._keep("drop_graph", graph)
         self._call("make", ctypes.byref(made), graph, ctypes.c_uint64(0))
         self._keep("drop", made)

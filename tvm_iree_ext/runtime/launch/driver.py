@@ -46,7 +46,7 @@ DRIVERS: dict[str, dict[str, Any]] = {"rocm": _HIP, "cuda": _CUDA}
 
 _OTHER_CHIP = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
 _SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_LOST = (4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999)
+_LOST = (4, 46, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999)
 """Both drivers' statuses after which a process gets nothing more from its GPU: faults, asserts."""
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR
 _USUAL_SHARED = 48 << 10  # bytes for which it need not be raised

@@ -75,3 +75,24 @@ BOTH(hipDeviceSynchronize, cuCtxSynchronize, (void), )
 BOTH(hipModuleLaunchKernel, cuLaunchKernel,
      (void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
       unsigned shared, void* stream, void** parameters, void** extra), )
+
+// Streams, events and graphs: nothing is recorded, and each run takes half a millisecond.
+#define STREAMS(vendor)                                                                        \
+  CALL(vendor##EventRecord, (void* event, void* stream), )                                     \
+  CALL(vendor##EventElapsedTime, (float* time, void* start, void* end), *time = 0.5f)          \
+  CALL(vendor##MemsetD8Async, (void* at, unsigned char value, size_t bytes, void* stream), )   \
+  CALL(vendor##StreamEndCapture, (void* stream, void** graph), *graph = &held)                 \
+  CALL(vendor##GraphInstantiateWithFlags, (void** made, void* graph, unsigned long long flags), \
+       *made = graph)                                                                          \
+  CALL(vendor##GraphLaunch, (void* made, void* stream), )                                      \
+  CALL(vendor##GraphDestroy, (void* graph), )                                                  \
+  CALL(vendor##GraphExecDestroy, (void* made), )
+STREAMS(hip)
+STREAMS(cu)
+BOTH(hipStreamDestroy, cuStreamDestroy_v2, (void* stream), )
+BOTH(hipEventDestroy, cuEventDestroy_v2, (void* event), )
+BOTH(hipStreamCreateWithFlags, cuStreamCreate, (void** stream, unsigned flags), *stream = &held)
+BOTH(hipEventCreateWithFlags, cuEventCreate, (void** event, unsigned flags), *event = &held)
+BOTH(hipStreamBeginCapture, cuStreamBeginCapture_v2, (void* stream, int mode), )
+CALL(cuDeviceGetName, (char* name, int size, int device), strcpy(name, "none"))
+CALL(cuDriverGetVersion, (int* version), *version = 13000)
