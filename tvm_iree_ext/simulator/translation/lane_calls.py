@@ -74,18 +74,6 @@ def _no_effect(tr: Expressions, node: Any) -> Code:
     return NOTHING
 
 
-@extern("tvm_iree_ext_use_")
-def _use(tr: Expressions, node: Any) -> Code:
-    """That a value is complete where this stands tells LLVM something, and is so here."""
-    return NOTHING
-
-
-@extern("tvm_iree_ext_count_")
-def _count(tr: Expressions, node: Any) -> Code:
-    """A number that LLVM is not told."""
-    return tr(node.args[0])
-
-
 @intrinsic("amdgcn.s.waitcnt", "amdgcn.sched.*", "amdgcn.s.setprio", "amdgcn.iglp.opt",
            "amdgcn.s.sleep", "assume")  # fmt: skip
 def _no_effect_either(tr: Expressions, node: Any) -> Code:
