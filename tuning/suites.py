@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tvm_iree_ext import mlir, ops
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.program_lowering import program_ops
 from tvm_iree_ext.targets.names import TargetLike, make_target
@@ -61,7 +62,37 @@ def _common() -> dict[str, Op]:
     return found
 
 
-SUITES: dict[str, Callable[[], dict[str, Op]]] = {"readme": _readme, "common": _common}
+def _gpu() -> dict[str, Op]:
+    """Sizes at which a GPU is busy, and the small products of one block of a model."""
+
+    def product(rows: int, columns: int, depth: int, dtype: str) -> Op:
+        return ops.matmul(TensorType((rows, depth), dtype), TensorType((depth, columns), dtype))
+
+    def convolution(size: int, channels: int, dtype: str) -> Op:
+        image = (1, size + 2, size + 2, channels)
+        return ops.conv_2d(TensorType(image, dtype), TensorType((3, 3, channels, channels), dtype))
+
+    return {
+        "matmul_f16_128x768x768": product(128, 768, 768, "float16"),
+        "matmul_f16_128x3072x768": product(128, 3072, 768, "float16"),
+        "matmul_f16_4096": product(4096, 4096, 4096, "float16"),
+        "matmul_f32_1024": product(1024, 1024, 1024, "float32"),
+        "attention_f16_h12_s128_d64": _heads(12, 128, 64, "float16"),
+        "attention_f16_h16_s4096_d128": _heads(16, 4096, 128, "float16"),
+        "conv3x3_f16_28x128": convolution(28, 128, "float16"),
+        "conv3x3_f32_56x64": convolution(56, 64, "float32"),
+        "fft_1024x16384": ops.fft_transform((1024, 16384), (1024, 16384)),
+        "scan_4096x4096": ops.scan((4096, 4096), dimension=1, reassociate=True),
+        "sort_1x1048576": ops.sort((1, 1 << 20), dimension=1),
+        "topk_64x131072_k32": ops.topk((64, 131072), dimension=1, k=32),
+    }
+
+
+SUITES: dict[str, Callable[[], dict[str, Op]]] = {
+    "readme": _readme,
+    "common": _common,
+    "gpu": _gpu,
+}
 
 
 def suite(name: str) -> list[Task]:

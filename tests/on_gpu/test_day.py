@@ -10,6 +10,7 @@ from day_kernels import asked_for, kernels_of
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.gpu_day.archive import PackOrder, pack, write_archive
+from tvm_iree_ext.gpu_day.packed_probes import packed_probe, probe_tasks
 from tvm_iree_ext.gpu_day.packed_speed import SpeedTask, packed_speed
 from tvm_iree_ext.gpu_day.speed_cases import CASES, SpeedCase
 from tvm_iree_ext.on_gpu.day import ResultFile
@@ -118,10 +119,17 @@ def test_kernels_are_timed(gpu, tmp_path, monkeypatch):
     gpu.kernels = kernels_of(small.make(), TARGET)
     task = SpeedTask("small", TARGET, str(tmp_path / "speed" / "0000"))
     assert packed_speed(task).problem == ""
+    (probe,) = probe_tasks([TARGET], tmp_path / "peaks")
+    assert packed_probe(probe).problem == ""
     write_archive(tmp_path / "day.zip", tmp_path)
     gpu.room = 1 << 40  # for what flushes the cache, which is never touched
-    done = run_day(gpu, tmp_path / "day.zip", tmp_path / "out", "--stages", "speed")
+    done = run_day(gpu, tmp_path / "day.zip", tmp_path / "out", "--stages", "peaks,speed")
     assert done.returncode == 0, done.stderr + done.stdout
     (row,) = rows(tmp_path / "out", "speed")
     assert (row["us"], row["status"]) == (500.0, "passed")
-    assert "| small | ours | 500.0 |" in (tmp_path / "out" / "report.md").read_text()
+    (peak,) = rows(tmp_path / "out", "peaks")
+    assert (peak["us"], peak["bytes"]) == (500.0, 2 << 30)
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "| copy | 4.295 |  |" in report  # TB/s
+    assert "| small | ours | 500.0 | 0.0 | 0 | 0% | 1.00 |  |" in report
+    assert (tmp_path / "out" / "roofline.svg").read_text().startswith("<svg")

@@ -195,6 +195,7 @@ int hipEventDestroy(void* event) { return 0; }
 int cuEventDestroy_v2(void* event) { return 0; }
 int hipStreamDestroy(void* stream) { return 0; }
 int cuStreamDestroy_v2(void* stream) { return 0; }
+int hipMemcpyDtoDAsync(void* to, void* from, size_t bytes, void* stream) { return !stream; }
 int hipGraphDestroy(void* graph) { return graph != memory; }
 int hipGraphExecDestroy(void* made) { return made != memory; }
 int hipGraphLaunch(void* made, void* stream) { return made != memory || !stream; }

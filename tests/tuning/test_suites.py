@@ -10,7 +10,7 @@ from tvm_iree_ext.tuning.suites import SUITES, program_tasks, suite
 
 @pytest.mark.parametrize("name", SUITES)
 def test_a_suite_has_ops_that_are_built_and_can_be_tuned(name):
-    target = make_target("llvm:znver4")
+    target = make_target("cuda:sm_90a" if name == "gpu" else "llvm:znver4")
     tasks = suite(name)
     assert len({task.name for task in tasks}) == len(tasks) >= 7
     for task in tasks:
@@ -26,5 +26,5 @@ def test_the_kernels_of_a_program_are_tasks_by_their_calls(root):
 
 
 def test_an_unknown_suite_is_refused():
-    with pytest.raises(TuningError, match="no suite 'all'; there are readme, common"):
+    with pytest.raises(TuningError, match="no suite 'all'; there are readme, common, gpu"):
         suite("all")

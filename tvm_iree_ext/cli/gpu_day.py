@@ -3,6 +3,7 @@
 import argparse
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tvm_iree_ext.cli.operands import UsageError
 from tvm_iree_ext.cli.verify import count_from
 
 _ARCHIVE = "gpu-day.zip"
+_LEAST_TUNED_S = 60.0  # of which half goes into turns at the end
 
 
 def add_gpu_day(commands: argparse._SubParsersAction) -> None:
@@ -55,6 +57,10 @@ def add_gpu_day(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--minutes", type=float, default=9.0, help="of the run (default: 9)")
     parser.add_argument("--out", type=Path, default=Path("gpu-day"), help="of the run's results")
+    parser.add_argument(
+        "--tune", action=argparse.BooleanOptionalAction, default=True,
+        help="tune the suite 'gpu' for the rest of the minutes, without --pack (default: yes)",
+    )  # fmt: skip
     parser.set_defaults(run=run_gpu_day)
 
 
@@ -71,6 +77,7 @@ def run_gpu_day(args: argparse.Namespace) -> int:
         cases = [*ext.gpu_day.large_checks(), *cases]
     if args.examples is not None:
         cases = [*ext.verify.example_cases(args.examples, args.op), *cases]
+    names = ext.gpu_day.speed_names(args.time)
     order = ext.gpu_day.PackOrder(
         checks=[
             (target.removesuffix(":ptx"), cases, target.endswith(":ptx")) for target in targets
@@ -81,11 +88,9 @@ def run_gpu_day(args: argparse.Namespace) -> int:
             if not target.endswith(":ptx")
             for file in (sorted(args.programs.glob("*.mlir")) if args.programs else ())
         ],
+        peaks=[target for target in targets if names and not target.endswith(":ptx")],
         speed=[
-            (target, name)
-            for target in targets
-            if not target.endswith(":ptx")
-            for name in ext.gpu_day.speed_names(args.time)
+            (target, name) for target in targets if not target.endswith(":ptx") for name in names
         ],
         models=[
             (target, name)
@@ -97,8 +102,23 @@ def run_gpu_day(args: argparse.Namespace) -> int:
     problems = _pack(path, order, args.jobs)
     if args.pack:
         return 1 if problems else 0
+    end = time.monotonic() + 60 * args.minutes
     command = [sys.executable, path, "--kind", *kinds, "--minutes", args.minutes, "--out", args.out]
-    return subprocess.run(list(map(str, command))).returncode
+    status = subprocess.run(list(map(str, command))).returncode
+    if args.tune:
+        _tune(targets[0].removesuffix(":ptx"), end - time.monotonic(), args.out)
+    return status
+
+
+def _tune(target: str, seconds: float, out: Path) -> None:
+    """Search faster configs on the GPU, and keep the records beside the other results."""
+    if seconds < _LEAST_TUNED_S:
+        return
+    session = ext.tuning.tune(
+        ext.tuning.suite("gpu"), target, time_limit_s=seconds, database=out / "records.jsonl"
+    )
+    for line in ext.tuning.report.report_lines(session):
+        print(line, flush=True)
 
 
 def _pack(path: Path, order: "ext.gpu_day.PackOrder", jobs: int) -> int:

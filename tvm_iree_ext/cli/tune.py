@@ -53,7 +53,7 @@ def add_tune(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="an attribute of OP"
     )
-    parser.add_argument("--suite", metavar="NAME", help="several ops: readme or common")
+    parser.add_argument("--suite", metavar="NAME", help="several ops: readme, common or gpu")
     parser.add_argument(
         "--target", default="llvm", metavar="T", help="as for build (default: %(default)s)"
     )

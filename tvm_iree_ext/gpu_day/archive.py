@@ -15,10 +15,11 @@ import numpy as np
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.gpu_day.packed_checks import Packed, PackTask, packed, tasks
 from tvm_iree_ext.gpu_day.packed_models import ModelTask, packed_model
+from tvm_iree_ext.gpu_day.packed_probes import ProbeTask, packed_probe, probe_tasks
 from tvm_iree_ext.gpu_day.packed_programs import RecordedProgramTask, packed_program
 from tvm_iree_ext.gpu_day.packed_speed import SpeedTask, packed_speed, speed_tasks
 from tvm_iree_ext.gpu_day.speed_cases import CASES
-from tvm_iree_ext.on_gpu.archive_file import CHECKS, PROGRAMS, SPEED
+from tvm_iree_ext.on_gpu.archive_file import CHECKS, PEAKS, PROGRAMS, SPEED
 from tvm_iree_ext.processes import workers
 from tvm_iree_ext.verify.kernel_checks import CheckCase
 
@@ -28,7 +29,7 @@ _CARRIED = (
     "on_gpu", "bench/programs/models",
 )  # fmt: skip
 _PACKAGE = "tvm_iree_ext"
-Task = PackTask | RecordedProgramTask | SpeedTask | ModelTask
+Task = PackTask | RecordedProgramTask | ProbeTask | SpeedTask | ModelTask
 
 _MAIN = """import sys
 from tvm_iree_ext.on_gpu.day import main
@@ -44,12 +45,14 @@ class PackOrder:
     Attributes:
         checks: targets, each with its cases, and whether PTX stands for the binary.
         programs: targets and files with recorded arrays beside them.
+        peaks: targets whose chips are asked what they reach at most.
         speed: targets and names of kernels to be timed, see :mod:`.speed_cases`.
         models: targets and names of whole programs to be timed, see :mod:`.packed_models`.
     """
 
     checks: Sequence[tuple[str, Sequence[CheckCase], bool]] = ()
     programs: Sequence[tuple[str, Path]] = ()
+    peaks: Sequence[str] = ()
     speed: Sequence[tuple[str, str]] = ()
     models: Sequence[tuple[str, str]] = ()
 
@@ -58,7 +61,8 @@ class PackOrder:
         """How many cases that is."""
         configs = sum(1 + len(CASES[name].configs) for _, name in self.speed)
         checks = sum(len(cases) for _, cases, _ in self.checks)
-        return checks + len(self.programs) + configs + len(self.models)
+        probes = sum(1 for _ in probe_tasks(self.peaks, Path()))
+        return checks + len(self.programs) + probes + configs + len(self.models)
 
 
 def speed_names(words: Sequence[str] | None = None) -> list[str]:
@@ -81,12 +85,13 @@ def pack(path: Path | str, order: PackOrder, *, jobs: int = 1) -> Iterator[Packe
             RecordedProgramTask(file, target, str(place / CHECKS / f"program-{number:04}"))
             for number, (target, file) in enumerate(order.programs)
         )
+        work += probe_tasks(order.peaks, place / PEAKS)
         work += speed_tasks(order.speed, place / SPEED)
         work += (
             ModelTask(name, target, str(place / PROGRAMS / f"{number:04}"))
             for number, (target, name) in enumerate(order.models)
         )
-        for folder in (CHECKS, SPEED, PROGRAMS):
+        for folder in (CHECKS, PEAKS, SPEED, PROGRAMS):
             (place / folder).mkdir()
         yield from workers.each(_done, _died, work, jobs, _LIMIT_S)
         write_archive(Path(path), place)
@@ -100,6 +105,8 @@ def _done(task: Task) -> Packed:
             return packed_program(task)
         case ModelTask():
             return packed_model(task)
+        case ProbeTask():
+            return packed_probe(task)
     return packed_speed(task)
 
 
@@ -116,7 +123,7 @@ def write_archive(path: Path, place: Path) -> None:
                 for name, content in _modules():
                     archive.writestr(f"{_PACKAGE}/{name}", content)
                 archive.writestr("formats.npz", _formats())
-                folders = [place / CHECKS, place / SPEED, place / PROGRAMS]
+                folders = [place / one for one in (CHECKS, PEAKS, SPEED, PROGRAMS)]
                 for one in sorted(path for folder in folders for path in folder.rglob("*")):
                     if one.is_file():
                         name = one.relative_to(place).as_posix()

@@ -4,6 +4,7 @@ __main__.py, tvm_iree_ext/   what runs there
 formats.npz                  the values of types that NumPy lacks, by their bits
 checks/0007/                 a check: an artifact, case.json, operands.npz, results.npz
 speed/0003/                  a kernel to be timed: an artifact, case.json
+peaks/0000/                  what the chip reaches at most: an artifact, case.json
 programs/gpt2_block/         a whole program to be timed: the same as a check, and raw.npz
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-CHECKS, SPEED, PROGRAMS = "checks", "speed", "programs"
+CHECKS, PEAKS, SPEED, PROGRAMS = "checks", "peaks", "speed", "programs"
 
 
 class ArchiveFile:

@@ -3,8 +3,9 @@
     python gpu-day.zip --minutes 9 --out results
 
 The GPU is used by workers alone, never by this process: whatever happens to one, the day goes on.
-``results/`` has ``checks.jsonl``, ``speed.jsonl`` and ``programs.jsonl``, a line for each result at
-once, and ``report.md``.  What stands there is not done again: the same command goes on.
+``results/`` has ``checks.jsonl``, ``peaks.jsonl``, ``speed.jsonl`` and ``programs.jsonl``, a line
+for each result at once, ``report.md`` and ``roofline.svg``.  What stands there is not done again:
+the same command goes on.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tvm_iree_ext.on_gpu.archive_file import CHECKS, PROGRAMS, SPEED, ArchiveFile
+from tvm_iree_ext.on_gpu.archive_file import CHECKS, PEAKS, PROGRAMS, SPEED, ArchiveFile
 from tvm_iree_ext.on_gpu.archive_workers import (
     WORKER,
     ArchiveWorker,
@@ -26,9 +27,12 @@ from tvm_iree_ext.on_gpu.archive_workers import (
     work,
 )
 from tvm_iree_ext.on_gpu.chip_facts import chip_facts
-from tvm_iree_ext.on_gpu.day_report import report
+from tvm_iree_ext.on_gpu.day_report import ROOFLINE, report
 from tvm_iree_ext.on_gpu.kernel_check import checked
+from tvm_iree_ext.on_gpu.peak_run import probed
 from tvm_iree_ext.on_gpu.program_run import timed_program
+from tvm_iree_ext.on_gpu.roofline_svg import roofline_svg
+from tvm_iree_ext.on_gpu.roofs import roofs_of
 from tvm_iree_ext.on_gpu.speed_run import timed
 
 _CHECK_S = 30.0  # for one check
@@ -41,7 +45,8 @@ _SANITIZER = ("compute-sanitizer", "--tool", "memcheck", "--print-limit", "3")
 
 
 _FACTS = "facts"
-_ROLES = {CHECKS: checked, SPEED: timed, PROGRAMS: timed_program, _FACTS: chip_facts}
+_STAGES = {CHECKS: checked, PEAKS: probed, SPEED: timed, PROGRAMS: timed_program}
+_ROLES = {**_STAGES, _FACTS: chip_facts}
 
 
 class ResultFile:
@@ -78,25 +83,31 @@ def main(arguments: Sequence[str]) -> int:
     if problem:
         print(f"gpu-day: nothing is run: {problem}", file=sys.stderr)
         return 1
-    checks, speed, programs = (
-        ResultFile(args.out / f"{stage}.jsonl") for stage in (CHECKS, SPEED, PROGRAMS)
-    )
+    checks, peaks, speed, programs = (ResultFile(args.out / f"{stage}.jsonl") for stage in _STAGES)
     try:
         if "checks" in args.stages:
             _check(archive, checks, args, end)
-        for stage, results in ((SPEED, speed), (PROGRAMS, programs)):
+        for stage, results in ((PEAKS, peaks), (SPEED, speed), (PROGRAMS, programs)):
             if stage in args.stages:
                 _time(archive, stage, results, args, end)
         if "checks" in args.stages:
             _sanitize(archive, checks, end)
     finally:
-        text = report(facts, checks.rows, speed.rows, programs.rows)
-        temporary = args.out / "report.md.new"
-        temporary.write_text(text)
-        os.replace(temporary, args.out / "report.md")
+        text = report(facts, checks.rows, peaks.rows, speed.rows, programs.rows)
+        _replace(args.out / "report.md", text)
+        roofs = roofs_of(peaks.rows)
+        if roofs.are_known and speed.rows:
+            name = str(facts.get("name", args.kind))
+            _replace(args.out / ROOFLINE, roofline_svg(name, speed.rows, roofs))
         print(text, flush=True)
-    is_wrong = any(row["status"] != "passed" for row in (*checks.rows, *speed.rows, *programs.rows))
-    return 1 if is_wrong else 0
+    every = (*checks.rows, *peaks.rows, *speed.rows, *programs.rows)
+    return 1 if any(row["status"] != "passed" for row in every) else 0
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_text(text)
+    os.replace(temporary, path)
 
 
 def _facts(
@@ -122,8 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", choices=("cuda", "rocm"), default="cuda")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1))
     parser.add_argument(
-        "--stages", type=lambda text: text.split(","), default=[CHECKS, SPEED, PROGRAMS],
-        help="checks, speed, programs, or several, with a comma between; default: all",
+        "--stages", type=lambda text: text.split(","), default=list(_STAGES),
+        help="checks, peaks, speed, programs, or several, with a comma between; default: all",
     )  # fmt: skip
     parser.add_argument(
         "--check-seconds", type=float, default=_CHECK_S, metavar="S",
@@ -161,7 +172,11 @@ def _time(
 ) -> None:
     done = {row["case"] for row in results.rows}
     every = archive.cases(stage)
-    folders = [name for name, case in every.items() if name not in done and args.only in case["id"]]
+    folders = [
+        name
+        for name, case in every.items()
+        if name not in done and (stage == PEAKS or args.only in case["id"])
+    ]
     outcomes = each_case(
         archive, stage, folders, jobs=1, limit_s=_SPEED_S, end=end, least_s=_LEAST_S
     )

@@ -4,16 +4,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tvm_iree_ext.on_gpu.roofs import Roofs, roofs_of
+
+ROOFLINE = "roofline.svg"
+"""The picture beside the report."""
+
 
 def report(
     facts: Mapping[str, Any],
     checks: Sequence[Mapping[str, Any]],
+    peaks: Sequence[Mapping[str, Any]],
     speed: Sequence[Mapping[str, Any]],
     programs: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Chip, checks by op, failures, and times beside peers."""
+    """Chip, checks by op, failures, peaks, and times beside peers and under these roofs."""
     title = f"# {facts.get('name', facts['kind'])}"
-    parts = (_facts(facts), _checks(checks), _times(speed), _programs(programs))
+    roofs = roofs_of(peaks)
+    parts = (
+        _facts(facts), _checks(checks), _peaks(peaks), _times(speed, roofs), _programs(programs),
+    )  # fmt: skip
     return "\n".join([title, "", *(line for part in parts for line in part)]) + "\n"
 
 
@@ -45,29 +54,55 @@ def _checks(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
 
 
-def _times(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _peaks(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "## Peaks"
+    yield ""
+    yield "Kernels of nothing but products of random numbers, and a copy, bytes read and written."
+    yield ""
+    yield "| probe | TFLOP/s, TB/s | MHz |"
+    yield "| --- | --- | --- |"
+    for row in rows:
+        if "us" not in row:
+            yield f"| {row['id']} | {row['message'][-300:]!r} | |"
+            continue
+        rate = row.get("operations", row.get("bytes", 0)) / row["us"] / 1e6
+        yield f"| {row['id']} | {rate:.4g} | {row['mhz'] or ''} |"
+    yield ""
+    yield from _unsteady(rows)
+
+
+def _times(rows: Sequence[Mapping[str, Any]], roofs: Roofs) -> Iterator[str]:
     if not rows:
         return
     yield "## Times"
     yield ""
-    yield "| kernel | who | us | TFLOP/s | GB/s | beside ours | error |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    if roofs.are_known:
+        yield f"![Operations a second under the roofs of the peaks]({ROOFLINE})"
+        yield ""
+        yield "Of the roof is the least time that the peaks allow, for what is computed and moved."
+        yield ""
+    yield "| kernel | who | us | TFLOP/s | GB/s | of the roof | beside ours | error |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     ours = {
         row["id"]: row["us"] for row in rows if not row["who"] and not row["config"] and "us" in row
     }
     for row in rows:
         who = row["who"] or f"ours {row['config']}".strip()
         if "us" not in row:
-            yield f"| {row['id']} | {who} | {row['message'][-300:]!r} | | | | |"
+            yield f"| {row['id']} | {who} | {row['message'][-300:]!r} | | | | | |"
             continue
+        least = roofs.least_us(row)
+        share = f"{least / row['us']:.0%}" if least else ""
         rate = row["operations"] / row["us"] / 1e6
         width = row["bytes"] / row["us"] / 1e3
         ratio = f"{row['us'] / ours[row['id']]:.2f}" if row["id"] in ours else ""
         error = "" if row["error"] is None else f"{row['error']:.1e}"
         error += " wrong" if row["status"] != "passed" or row["message"] else ""
         yield (
-            f"| {row['id']} | {who} | {row['us']:.1f} | {rate:.1f} | {width:.0f} | {ratio} |"
-            f" {error} |"
+            f"| {row['id']} | {who} | {row['us']:.1f} | {rate:.1f} | {width:.0f} | {share} |"
+            f" {ratio} | {error} |"
         )
     yield ""
     yield from _unsteady(rows)

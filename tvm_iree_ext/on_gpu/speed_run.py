@@ -50,6 +50,8 @@ def _row(case: Mapping[str, Any], who: str, timing: Timing, error: float | None)
         "id": case["id"],
         "config": case["config"],
         "target": case["target"],
+        "op": case["op"],
+        "dtype": kind,
         "who": who,
         **described(timing),
         "operations": case["operations"],
