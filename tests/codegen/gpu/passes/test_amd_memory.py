@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from tvm import tirx
+import tvm_ffi
+from tvm import ir, tirx
 
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import _Rewriter
@@ -53,6 +54,30 @@ def test_an_address_is_the_sum_of_its_parts(index, shared, lane):
     assert used(address.shared) <= shared
     whole = address.shared * 2 + address.lane
     assert made.analyzer.can_prove_equal(whole, index * 2)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40, 64])
+def test_rows_beyond_the_last_are_the_last_in_two_parts(rows):
+    """The subgroup's first row, or the last where that is before it, and what a lane adds."""
+    made, count = rewriter(), tirx.Var("n", "int32")
+    row = tirx.min(BLOCK * 16 + SUBGROUP * 4 + THREAD // 16 + 3, count - 1)
+    index = row * 512 + STEP * 64 + THREAD % 16 * 4
+    address = made.address(index, 2, is_wide=True)
+    assert used(address.shared) == {"b", "s", "k", "n"}
+    for block, subgroup, thread in ((0, 0, 0), (0, 3, 63), (1, 2, 17), (3, 3, 63)):
+        numbers = {count: rows, BLOCK: block, SUBGROUP: subgroup, THREAD: thread, STEP: 5}
+
+        def value(expression, numbers=numbers):
+            constants = {var: tirx.const(number, "int32") for var, number in numbers.items()}
+            return int(made.analyzer.simplify(substituted(expression, constants)))
+
+        assert value(address.shared) * 2 + value(address.lane) == value(index) * 2
+        assert 0 <= value(address.lane) < 2 * (512 * 7 + 64)
+
+
+def substituted(expression, constants):
+    by_name = {var.name: number for var, number in constants.items()}
+    return tvm_ffi.structural_map(expression, (ir.Var, lambda var: by_name[var.name]))
 
 
 def test_what_may_be_negative_stays_as_it_is():

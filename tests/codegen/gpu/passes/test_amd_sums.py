@@ -38,6 +38,18 @@ def test_no_product_is_moved_into_a_branch(chip, tmp_path):
     assert not re.search("v_(wmma|mfma)", branches)
 
 
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+def test_rows_of_an_open_extent_need_no_stack(kind, tmp_path):
+    """A guarded copy stands before the last step: its branch reads no sums."""
+    maps = ["(n, k) -> (k)", "(n, k) -> (n, k)", "(n, k) -> (n)"]
+    row, rows = ops.TensorType((100,), kind), ops.TensorType(("n", 100), kind)
+    total = "int32" if kind == "int8" else kind
+    op = ops.contraction(row, rows, indexing_maps=maps, result_dtype=total)
+    ext.build(op, "rocm:gfx1201", folder=tmp_path / "kernel")
+    text = (tmp_path / "kernel" / "kernel.s").read_text()
+    assert set(re.findall(r"vgpr_spill_count: +(\d+)", text)) == {"0"}
+
+
 def test_sums_of_loops_are_used_before_the_first_branch():
     """Lanes that multiply by themselves: each sum is one, in a loop that LLVM unrolls."""
     target = make_target("rocm:gfx1100")

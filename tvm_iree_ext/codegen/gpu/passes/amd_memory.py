@@ -280,7 +280,7 @@ class _Rewriter:
         if buffer.scope() != "global" or outer or moved not in _LOAD_BYTES or dtype.bits % 8:
             return load
         element = held.bits * held.lanes // 8
-        address = self.address(base, element)
+        address = self.address(base, element, is_wide=not _within(buffer, element, 0))
         if address is None or lanes * element != moved or str(dtype).startswith("boolx"):
             return load
         first: Any = tirx.const(-address.first * element, "int64")
@@ -302,14 +302,16 @@ class _Rewriter:
             return value != tirx.const(0, words_type)
         return value if str(dtype) == words_type else tirx.reinterpret(str(dtype), value)
 
-    def address(self, index: Any, element_bytes: int) -> Address | None:
-        """The parts of an index: elements that lanes share, bytes that a lane adds; both from 0.
+    def address(self, index: Any, element_bytes: int, *, is_wide: bool = False) -> Address | None:
+        """The parts of an index: elements that lanes share, bytes that a lane adds, from 0.
 
-        None where a part may be negative but for a number, or a lane's is too large: then it
-        stays as it is.
+        None where a part may be negative but for a number, or a lane's is too large: then it stays
+        as it is.  What lanes share may be negative where it ``is_wide``, a number of 64 bits.
         """
         parts: dict[str, Any] = dict.fromkeys(("shared", "lane", "number"), tirx.const(0, "int32"))
-        for term, factor in _terms(self._inlined(index), 1):
+        terms = _terms(self._inlined(index), 1)
+        parted = [(part, factor) for term, factor in terms for part in self._apart(term)]
+        for term, factor in parted:
             name = "number" if isinstance(term, tirx.IntImm) else "shared"
             name = "lane" if self._diverges(term) else name
             parts[name] = parts[name] + term * factor
@@ -320,10 +322,33 @@ class _Rewriter:
             shared, lane = shared + parts["number"], parts["lane"]
         shared, lane = self.analyzer.simplify(shared), self.analyzer.simplify(lane)
         most = int(self.analyzer.const_int_bound(lane).max_value)
-        if min(map(self._least, (shared, lane))) < 0 or most * element_bytes >= _MOST:
+        if self._least(lane) < 0 or most * element_bytes >= _MOST:
+            return None
+        if self._least(shared) < 0 and not is_wide:
             return None
         lane = _as(self.analyzer.simplify(lane * element_bytes), "int32")
         return Address(shared, lane, first)
+
+    def _apart(self, term: Any) -> list[Any]:
+        """A row that is the last where it would be beyond, as the sum of two such: the first row
+        of the subgroup, and what a lane adds up to the last.
+        """
+        if not isinstance(term, tirx.Min) or not self._diverges(term):
+            return [term]
+        row, last = (term.b, term.a) if self._diverges(term.b) else (term.a, term.b)
+        dtype, zero = str(term.ty.dtype), tirx.const(0, str(term.ty.dtype))
+        begin, lane = zero, zero
+        for part, factor in _terms(row, 1):
+            if self._diverges(part) or isinstance(part, tirx.IntImm):
+                lane = lane + part * factor
+            else:
+                begin = begin + part * factor
+        bound = self.analyzer.const_int_bound(lane)
+        if self._diverges(last) or int(bound.min_value) < 0 or int(bound.max_value) >= _MOST:
+            return [term]
+        first = tirx.min(begin, last)
+        most = tirx.max(tirx.min(last - first, tirx.const(int(bound.max_value), dtype)), zero)
+        return [first, _as(tirx.min(_as_word(lane), _as_word(most)), dtype)]
 
     def _least(self, value: Any) -> int:
         return int(self.analyzer.const_int_bound(self.analyzer.simplify(value)).min_value)

@@ -49,16 +49,18 @@ def keep_sums(
 
 
 def _kept(sequence: Any) -> Any:
-    statements = list(sequence.seq)
-    sums: dict[str, Any] = {}
-    for place, statement in enumerate(statements):
+    kept: list[Any] = []
+    sums: dict[str, Any] = {}  # since the last branch that reads one
+    for statement in sequence.seq:
         if isinstance(statement, tirx.IfThenElse) and sums:
-            read = {hash(buffer) for branch in statements[place:] for buffer in _read(branch)}
-            uses = [_use(store) for store in sums.values() if hash(store.buffer) in read]
-            return tirx.SeqStmt([*statements[:place], *uses, *statements[place:]])
+            read = {hash(buffer) for buffer in _read(statement)}
+            if any(hash(store.buffer) in read for store in sums.values()):
+                kept += map(_use, sums.values())
+                sums.clear()
         for store in _additions(statement):
             sums[f"{hash(store.buffer)} {store.indices}"] = store
-    return sequence
+        kept.append(statement)
+    return tirx.SeqStmt(kept) if len(kept) > len(sequence.seq) else sequence
 
 
 def _additions(statement: Any) -> list[Any]:
