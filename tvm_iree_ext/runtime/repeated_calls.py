@@ -150,89 +150,73 @@ def _torch() -> _ArrayLibrary | None:
     torch = torch_module()
     if torch is None:
         return None
+    plain, parameter = torch.Tensor, torch.nn.Parameter
+    forward, is_grad_enabled = torch.autograd.forward_ad, torch.is_grad_enabled
+
+    def key(arguments: Sequence[Any], out: Sequence[Any], addresses: list[int]) -> Key | None:
+        """What says which call it is, its addresses aside; None where more must be asked.
+
+        A tensor without storage, such as a sparse or nested one or one within a transform of
+        torch.func, says so by an error or by address 0.
+        """
+        if forward._current_level >= 0:  # there may be tangents
+            return None
+        found: list[Any] = [len(out)]
+        try:
+            for value in (*arguments, *out) if out else arguments:
+                kind = type(value)
+                if kind is plain or kind is parameter:
+                    address = value.data_ptr()
+                    if (
+                        not address
+                        or address % _LINE
+                        or not value.is_contiguous()
+                        or value.is_neg()
+                        or (value.requires_grad and is_grad_enabled())
+                    ):
+                        return None
+                    found += value.shape, value.dtype, value.device
+                    addresses.append(address)
+                elif kind in _NUMBERS:
+                    found.append(repr(value))  # 0.0 is equal to -0.0, 1 to True
+                else:
+                    return None
+        except RuntimeError:
+            return None
+        return tuple(found) if addresses else None
+
     # Without the object that PyTorch's function makes of it, which takes a microsecond.
     stream = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
-    key = functools.partial(
-        _torch_key,
-        torch.Tensor,
-        torch.nn.Parameter,
-        torch.autograd.forward_ad,
-        torch.is_grad_enabled,
-    )
     stream = stream or (lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream)
-    return _ArrayLibrary(torch.Tensor, key, torch.Tensor.data_ptr, stream, True)
-
-
-def _torch_key(
-    plain: Any,
-    parameter: Any,
-    forward: Any,
-    is_grad_enabled: Callable[[], bool],
-    arguments: Sequence[Any],
-    out: Sequence[Any],
-    addresses: list[int],
-) -> Key | None:
-    """What says which call it is, its addresses aside; None where more must be asked.
-
-    A tensor without storage, such as a sparse or nested one or one within a transform of
-    torch.func, says so by an error or by address 0.
-    """
-    if forward._current_level >= 0:  # there may be tangents
-        return None
-    key: list[Any] = [len(out)]
-    try:
-        for value in (*arguments, *out) if out else arguments:
-            kind = type(value)
-            if kind is plain or kind is parameter:
-                address = value.data_ptr()
-                if (
-                    not address
-                    or address % _LINE
-                    or not value.is_contiguous()
-                    or value.is_neg()
-                    or (value.requires_grad and is_grad_enabled())
-                ):
-                    return None
-                key += value.shape, value.dtype, value.device
-                addresses.append(address)
-            elif kind in _NUMBERS:
-                key.append(repr(value))  # 0.0 is equal to -0.0, 1 to True
-            else:
-                return None
-    except RuntimeError:
-        return None
-    return tuple(key) if addresses else None
+    return _ArrayLibrary(plain, key, plain.data_ptr, stream, True)
 
 
 def _cupy() -> _ArrayLibrary | None:
     cupy = cupy_arrays.cupy_module()
     if cupy is None:
         return None
-    key = functools.partial(_cupy_key, cupy.ndarray)
-    current = cupy.cuda.get_current_stream
-    return _ArrayLibrary(
-        cupy.ndarray, key, lambda one: int(one.data.ptr), lambda _: int(current().ptr), False
-    )
+    plain, current = cupy.ndarray, cupy.cuda.get_current_stream
 
-
-def _cupy_key(
-    plain: Any, arguments: Sequence[Any], out: Sequence[Any], addresses: list[int]
-) -> Key | None:
-    key: list[Any] = [len(out)]
-    for value in (*arguments, *out) if out else arguments:
-        kind = type(value)
-        if kind is plain:
-            memory = value.data
-            address = memory.ptr
-            if not address or address % _LINE or not value.flags.c_contiguous:
+    def key(arguments: Sequence[Any], out: Sequence[Any], addresses: list[int]) -> Key | None:
+        found: list[Any] = [len(out)]
+        for value in (*arguments, *out) if out else arguments:
+            kind = type(value)
+            if kind is plain:
+                memory = value.data
+                address = memory.ptr
+                if not address or address % _LINE or not value.flags.c_contiguous:
+                    return None
+                found += value.shape, value.dtype, memory.device_id
+                addresses.append(address)
+            elif kind in _NUMBERS:
+                found.append(repr(value))
+            else:
                 return None
-            key += value.shape, value.dtype, memory.device_id
-            addresses.append(address)
-        elif kind in _NUMBERS:
-            key.append(repr(value))
-        else:
-            return None
-    return tuple(key) if addresses else None
+        return tuple(found) if addresses else None
+
+    return _ArrayLibrary(
+        plain, key, lambda one: int(one.data.ptr), lambda _: int(current().ptr), False
+    )
 
 
 def _maker(one: Any) -> Callable[[], Any]:
@@ -256,10 +240,11 @@ def _bytes_like(one: Any, size: int) -> Callable[[], Any]:
 
 def _overlap(addresses: Sequence[int], sizes: Sequence[int], count: int) -> bool:
     """Whether one of the last so many arrays shares memory with another."""
-    spans = list(zip(addresses, sizes, strict=True))
-    for place in range(len(spans) - count, len(spans)):
-        start, size = spans[place]
-        for other, length in spans[:place]:
-            if start < other + length and other < start + size:
+    for place in range(len(addresses) - count, len(addresses)):
+        start = addresses[place]
+        end = start + sizes[place]
+        for other in range(place):
+            begin = addresses[other]
+            if begin < end and start < begin + sizes[other]:
                 return True
     return False
