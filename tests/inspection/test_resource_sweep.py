@@ -40,6 +40,10 @@ def test_a_row_is_a_kernel_with_its_registers():
     assert str(first).startswith(f"{DECODE} on rocm:gfx942: attention_kernel: ")
     assert counts(rows) == "2 kernels, 0 with spills or scratch; 0 not made; 0 that no rule takes"
     spills = replace(first.resources, spills=3)
+    advised = replace(first, resources=replace(first.resources, advice=("(C7510) serialized",)))
+    assert advised.advised
+    assert str(advised).endswith(", ADVICE (C7510) serialized")
+    assert counts([advised]).startswith("1 kernels, 0 with spills or scratch, 1 with advice of com")
     table = summary_markdown([replace(first, resources=spills), *rows[1:]])
     assert table.splitlines()[2].startswith("| `rocm:gfx942` | 2 | 1 | 0 |")
     shown = f"{first.resources.registers} / {first.resources.shared_memory_bytes} / "

@@ -18,7 +18,8 @@ def add_gpu_sweep(commands: argparse._SubParsersAction) -> None:
         description="Compile ops for GPUs, without one, and print what the compilers report of each"
         " kernel. By default contractions and attention that stand for many; with --suite those of"
         " a suite of 'bench', with --random ops of any kind, and with --examples those of a file."
-        " Exit status 1 where a kernel spills, has scratch memory, or is not made.",
+        " Exit status 1 where a kernel spills, has scratch memory, is advised about by a compiler,"
+        " or is not made.",
     )
     parser.add_argument(
         "--case", action="append", default=[], metavar="TEXT",
@@ -60,7 +61,7 @@ def add_gpu_sweep(commands: argparse._SubParsersAction) -> None:
 
 
 def run_gpu_sweep(args: argparse.Namespace) -> int:
-    """Print a line for each kernel, and the counts; 1 where one spills or is not made."""
+    """Print a line for each kernel, and the counts; 1 where something was found."""
     swept = ext.inspection.resource_sweep
     rows = []
     for row in swept.sweep(_cases(args), args.target, jobs=args.jobs):
@@ -73,7 +74,7 @@ def run_gpu_sweep(args: argparse.Namespace) -> int:
         print(swept.table_markdown(rows) if args.table else swept.summary_markdown(rows))
     elif not args.json:
         print(swept.counts(rows))
-    return int(any(row.spilt or row.failed for row in rows))
+    return int(any(row.spilt or row.advised or row.failed for row in rows))
 
 
 def _cases(args: argparse.Namespace) -> Sequence[Any]:

@@ -115,6 +115,7 @@ def report_text(code: DeviceCode) -> str:
                 f" shared memory {used['shared_memory_bytes']} B",
                 f"  {used['subgroups_per_simd']:g} subgroups resident on a SIMD, limited by"
                 f" {used['limited_by']}",
+                *(f"  advice: {line}" for line in used["advice"]),
             ]
         lines += _table(kernel["instructions"])
     if data["missing"]:

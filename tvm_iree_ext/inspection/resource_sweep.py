@@ -60,6 +60,11 @@ class SweepRow:
         used = self.resources
         return used is not None and (used.spills > 0 or used.scratch_bytes > 0)
 
+    @property
+    def advised(self) -> bool:
+        """Whether the compilers said something of it beside figures."""
+        return self.resources is not None and bool(self.resources.advice)
+
     def __str__(self) -> str:
         name = f"{self.case} on {self.target}"
         used = self.resources
@@ -72,6 +77,7 @@ class SweepRow:
             f"{'SCRATCH ' if used.scratch_bytes else 'scratch '}{used.scratch_bytes} B",
             f"{used.subgroups_per_simd:g} subgroups / SIMD",
             f"{self.per_mma:.2f} instructions / MMA" if self.mma else "",
+            *(f"ADVICE {line}" for line in used.advice),
         ]
         return f"{name}: {self.kernel}: {', '.join(filter(None, parts))}"
 
@@ -180,12 +186,14 @@ def _compiled(case: str, op: Op, target: str) -> list[SweepRow]:
 
 
 def counts(rows: Sequence[SweepRow]) -> str:
-    """How many kernels there are, and how many of them spill; what failed, what no rule takes."""
+    """How many kernels there are, and of how many something was found; what no rule takes."""
     made = [row for row in rows if row.resources is not None]
     spilt, failed = (sum(which) for which in zip(*((r.spilt, r.failed) for r in rows), strict=True))
     refused = len(rows) - len(made) - failed
+    advised = sum(row.advised for row in rows)
     return (
-        f"{len(made)} kernels, {spilt} with spills or scratch; {failed} not made;"
+        f"{len(made)} kernels, {spilt} with spills or scratch"
+        f"{f', {advised} with advice of compilers' if advised else ''}; {failed} not made;"
         f" {refused} that no rule takes"
     )
 

@@ -41,6 +41,9 @@ _LANES = 32
 _ALL = 0xFFFFFFFF  # lanes of a subgroup
 _GROUP = 8  # rows of square tiles that workgroups near in time share columns of
 FEW, MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
+# Of an instruction: with fewer ptxas 13.0 hands no registers over (its C7508), and several
+# workgroups have room on a core.
+_LEAST_COLUMNS = {2: 128, 3: 96}
 
 
 def warpgroup_matmul(
@@ -174,8 +177,9 @@ class _Kernel:
             yield turn, I.Bind(row), I.Bind(column)
 
     def _registers(self, of: dict[int, int], *, more: bool) -> None:
-        if count := of.get(self.config.consumers):
-            mbarrier.registers_of_warpgroup(count, more=more)
+        consumers = self.config.consumers
+        if consumers in of and self.mma.n >= _LEAST_COLUMNS[consumers]:
+            mbarrier.registers_of_warpgroup(of[consumers], more=more)
 
     # Places in shared memory.
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.codegen.gpu import compiler_advice
 from tvm_iree_ext.runtime.launch.launch_contract import Argument, KernelReport
 
 # What generated code takes for granted and NVRTC does not declare.
@@ -41,10 +42,22 @@ typedef struct CUtensorMap_st CUtensorMap;
 
 @dataclass(frozen=True)
 class Assembled:
-    """Output of ``ptxas``: the cubin, and each kernel's registers, spilled bytes, shared memory."""
+    """Output of ``ptxas``: the cubin, each kernel's registers, spilled bytes, shared memory.
+
+    ``advice`` is what else it says: see :mod:`~tvm_iree_ext.codegen.gpu.compiler_advice`.
+    """
 
     cubin: bytes
     usage: dict[str, dict[str, int]]
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Translated:
+    """Output of NVRTC: PTX, and its warnings."""
+
+    ptx: str
+    advice: tuple[str, ...]
 
 
 @functools.cache
@@ -98,7 +111,11 @@ def _nvrtc() -> Any:
     return nvrtc
 
 
-def compile_ptx(source: str, arch: str) -> str:
+# Variables that are not used; constants with more digits than their type, which are rounded.
+_NO_FINDINGS = "177,1046"
+
+
+def compile_ptx(source: str, arch: str) -> Translated:
     """Compile CUDA C++ to PTX.
 
     By NVRTC's defaults divisions and roots are rounded right, and subnormal numbers are kept:
@@ -118,13 +135,15 @@ def compile_ptx(source: str, arch: str) -> str:
         f"--gpu-architecture={arch.replace('sm_', 'compute_')}",
         "-default-device",
         "--device-int128",
+        f"-diag-suppress={_NO_FINDINGS}",
         *(f"--include-path={folder}" for folder in include_folders()),
     ]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+    log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
         raise BuildError(f"NVRTC refused the kernel for {arch}: {log}")
-    return _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+    ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+    return Translated(ptx, compiler_advice.of_nvrtc(log))
 
 
 def _text(size: Any, get: Any, program: Any) -> str:
@@ -147,7 +166,7 @@ def assemble(ptx: str, arch: str) -> Assembled:
         source, target = folder / "kernel.ptx", folder / "kernel.cubin"
         source.write_text(ptx)
         said = _run([tool, "-v", f"-arch={arch}", str(source), "-o", str(target)], arch)
-        return Assembled(target.read_bytes(), _usage(said))
+        return Assembled(target.read_bytes(), _usage(said), compiler_advice.of_ptxas(said))
 
 
 def disassemble(cubin: bytes) -> str:

@@ -6,6 +6,7 @@ CUDA   source always; PTX where NVRTC is found; cubin, registers and spills wher
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -17,6 +18,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, TargetError
 from tvm_iree_ext.codegen.gpu import cuda
+from tvm_iree_ext.codegen.gpu.compiler_advice import by_kernel
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, count_instructions
 from tvm_iree_ext.codegen.gpu.launch_contract import check_binary, check_launches
@@ -42,6 +44,8 @@ class KernelResources:
         shared_memory_bytes: of a workgroup, with what a launch asks for where that is a number.
         subgroups_per_simd: resident at once, for workgroups of the kernel's size.
         limited_by: what keeps it from more.
+        advice: what the compilers said of it beside figures, such as that they serialize matrix
+            instructions; see :mod:`~tvm_iree_ext.codegen.gpu.compiler_advice`.
     """
 
     registers: int
@@ -51,6 +55,7 @@ class KernelResources:
     shared_memory_bytes: int
     subgroups_per_simd: float
     limited_by: str
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
         lanes = {name: launch.lanes_at_most(chip) for name, launch in launches.items()}
         made = compile_rocm(module, target, lanes)
         usage = {name: _of_amd(figures) for name, figures in made.usage.items()}
-        resources = _resources(target, launches, usage)
+        resources = _resources(target, launches, usage, made.advice)
         return DeviceCode(
             target, hosts, module, None, None, made.assembly, made.hsaco, launches, resources,
             made.reports,
@@ -162,14 +167,15 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
     code = functools.partial(DeviceCode, target, hosts, module, source)
     if obstacle := cuda.nvrtc_obstacle():
         return code(None, None, None, launches, {}, missing=f"PTX and cubin: {obstacle}")
-    ptx = cuda.compile_ptx(source, chip.name)
+    translated = cuda.compile_ptx(source, chip.name)
+    ptx = translated.ptx
     if cuda.find_tool("ptxas") is None:
         return code(ptx, None, None, launches, {}, missing="cubin: no ptxas")
     assembled = cuda.assemble(ptx, chip.name)
     reports = cuda.kernel_reports(ptx, assembled.usage)
     sass = cuda.disassemble(assembled.cubin) if cuda.find_tool("nvdisasm") else None
     usage = {name: _of_nvidia(figures) for name, figures in assembled.usage.items()}
-    resources = _resources(target, launches, usage)
+    resources = _resources(target, launches, usage, (*translated.advice, *assembled.advice))
     missing = "" if sass else "SASS: no nvdisasm"
     return code(ptx, sass, assembled.cubin, launches, resources, reports, missing=missing)
 
@@ -260,9 +266,12 @@ def _of_nvidia(figures: dict[str, int]) -> dict[str, int]:
 
 
 def _resources(
-    target: Target, launches: dict[str, Launch], usage: dict[str, dict[str, int]]
+    target: Target,
+    launches: dict[str, Launch],
+    usage: dict[str, dict[str, int]],
+    advice: Sequence[str],
 ) -> dict[str, KernelResources]:
-    chip = gpu_chip(target)
+    chip, said = gpu_chip(target), by_kernel(advice, usage)
     found = {}
     for name, reported in usage.items():
         shared = reported["shared_memory_bytes"] + launches[name].shared_memory_bytes
@@ -275,6 +284,9 @@ def _resources(
             subgroup_size=subgroup_size(target),
         )
         found[name] = KernelResources(
-            **figures, subgroups_per_simd=resident.subgroups_per_simd, limited_by=resident.limit
+            **figures,
+            subgroups_per_simd=resident.subgroups_per_simd,
+            limited_by=resident.limit,
+            advice=said[name],
         )
     return found

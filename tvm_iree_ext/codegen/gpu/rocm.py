@@ -11,6 +11,7 @@ import functools
 import re
 import struct
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError, TargetError
+from tvm_iree_ext.codegen.gpu import compiler_advice
+from tvm_iree_ext.codegen.gpu.cpp_log import logged
 from tvm_iree_ext.codegen.gpu.passes import amd_lanes
 from tvm_iree_ext.codegen.gpu.passes.amd_loops import count_definitions
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import memory_definitions
@@ -38,12 +41,13 @@ _linked: list[bytes] = []  # what the callback saw in this build; builds run und
 
 @dataclass(frozen=True)
 class CodeObject:
-    """A linked code object, its assembly, and what its metadata says of each kernel."""
+    """A linked code object, its assembly, what its metadata says of each kernel, and advice."""
 
     hsaco: bytes
     assembly: str
     usage: dict[str, dict[str, int]]
     reports: dict[str, KernelReport]
+    advice: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -112,6 +116,20 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
     _register_callbacks()
     find_lld()  # before LLVM's work, with a clear message where there is none
     _linked.clear()
+    said: list[str] = []
+    try:
+        with logged(said):
+            assembly = _compiled(mod, target, lanes)
+    finally:
+        advice = compiler_advice.of_tvm("".join(said))
+        for line in advice:  # what is not answered is seen, too
+            print(line, file=sys.stderr)
+    reports = dict(read_binary("kernel.hsaco", _linked[-1]).kernels or {})
+    return CodeObject(_linked[-1], assembly, _usage(assembly), reports, advice)
+
+
+def _compiled(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) -> str:
+    """Compile and link; the assembly."""
     try:
         made = tvm.get_global_func("target.build.rocm")(mod, target)
     except (RuntimeError, ValueError, TypeError) as error:
@@ -123,10 +141,8 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
         if waves := amd_lanes.whole_waves(_usage(assembly), lanes, target):
             code, assembly = amd_lanes.compile_ir(amd_lanes.with_lanes(text, lanes, waves), target)
         _link(bytearray(code))
-    else:
-        assembly = str(made.inspect_source("asm"))
-    reports = dict(read_binary("kernel.hsaco", _linked[-1]).kernels or {})
-    return CodeObject(_linked[-1], assembly, _usage(assembly), reports)
+        return assembly
+    return str(made.inspect_source("asm"))
 
 
 _CAST = re.compile(r"addrspacecast \(?ptr addrspace\(([35])\) (\S+) to ptr(?: addrspace\((\d+)\))?")

@@ -95,7 +95,7 @@ def test_the_hot_loop_is_lean():
     op = ops.attention(shape, shape, shape, dtype="float16", causal=True)
     code = compile_device(RULE.lower(op, HOPPER, RULE.heuristic(op, HOPPER)), HOPPER)
     (used,) = code.resources.values()
-    assert (used.spills, used.scratch_bytes) == (0, 0)
+    assert (used.spills, used.scratch_bytes, used.advice) == (0, 0, ())
     assert code.instructions("attention_kernel").hot_loop.flops_per_instruction > 6000
 
 

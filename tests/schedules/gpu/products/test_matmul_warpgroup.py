@@ -123,7 +123,7 @@ def test_it_compiles_to_its_instructions(rhs_order):
     shape = shape_of(WIDE, 4096, 4096, 4096, (0, 1), rhs_order)
     code = compile_device(warpgroup_matmul(shape, HOPPER, WarpgroupConfig(WIDE)), HOPPER)
     (resources,) = code.resources.values()
-    assert (resources.spills, resources.scratch_bytes) == (0, 0)
+    assert (resources.spills, resources.scratch_bytes, resources.advice) == (0, 0, ())
     for instruction in ("HGMMA.64x256x16.F32", "UTMALDG.2D", "SYNCS.PHASECHK", "USETMAXREG"):
         assert instruction in code.assembly, instruction
     hot = code.instructions("matmul_kernel").hot_loop
