@@ -103,7 +103,10 @@ class FakeGpu:
                 except Exception as error:  # a test reads it among the calls
                     self.calls.append(f"{what} raised {type(error).__name__}: {error}")
                     answer = -1
-                connection.sendall(struct.pack("q", answer))
+                try:
+                    connection.sendall(struct.pack("q", answer))
+                except OSError:  # the process was ended
+                    return
 
     def _answer(self, what, content):
         if what in self.refuses:

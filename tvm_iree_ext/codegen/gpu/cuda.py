@@ -53,7 +53,7 @@ class Assembled:
 
 
 @dataclass(frozen=True)
-class Translated:
+class NvrtcOutput:
     """Output of NVRTC: PTX, and its warnings."""
 
     ptx: str
@@ -115,7 +115,7 @@ def _nvrtc() -> Any:
 _NO_FINDINGS = "177,1046"
 
 
-def compile_ptx(source: str, arch: str) -> Translated:
+def compile_ptx(source: str, arch: str) -> NvrtcOutput:
     """Compile CUDA C++ to PTX.
 
     By NVRTC's defaults divisions and roots are rounded right, and subnormal numbers are kept:
@@ -143,7 +143,7 @@ def compile_ptx(source: str, arch: str) -> Translated:
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise BuildError(f"NVRTC refused the kernel for {arch}: {log}")
     ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
-    return Translated(ptx, compiler_advice.of_nvrtc(log))
+    return NvrtcOutput(ptx, compiler_advice.of_nvrtc(log))
 
 
 def _text(size: Any, get: Any, program: Any) -> str:
