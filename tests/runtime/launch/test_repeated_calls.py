@@ -8,12 +8,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fake_gpu import kernels_of_program
+from places import DATA
 from torch_on_gpu import STREAM, Torch, TorchParameter, TorchTensor
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ArtifactError, CallError
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
+from tvm_iree_ext.mlir.from_file import import_program
+from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime import repeated_calls
 from tvm_iree_ext.runtime.calls import Caller
 from tvm_iree_ext.runtime.launch.driver import Gpu
@@ -133,6 +137,23 @@ def test_the_driver_s_errors_are_named(gpu, torch, kernel):
         kernel(*given)
     gpu.refuses = {}
     np.testing.assert_array_equal(kernel(*given).array, expected)
+
+
+def test_a_program_s_calls_are_repeated_as_well(gpu, torch, looked_at, tmp_path):
+    imported = import_program(DATA / "ir" / "cumsum.mlir")
+    build_program(imported, TARGET, folder=tmp_path / "cumsum", database=())
+    gpu.kernels = kernels_of_program(imported, TARGET)
+    program = ext.load(tmp_path / "cumsum")
+    x = np.ones((16, 300), "float32")
+    expected = np.cumsum(x, 1)
+    for factor in (1, 2):
+        given = TorchTensor(torch.gpu, factor * x)
+        np.testing.assert_array_equal(program(given).array, factor * expected)
+    assert len(looked_at) == 1
+    assert set(gpu.streams) == {STREAM}
+    np.testing.assert_array_equal(program(x), expected)  # is copied there and back
+    with pytest.raises(CallError, match="arg0 axis 0 has extent 15; expected 16"):
+        program(TorchTensor(torch.gpu, x[1:]))
 
 
 def test_only_so_many_kinds_of_calls_are_known(torch, kernel, looked_at, monkeypatch):
