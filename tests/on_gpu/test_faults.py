@@ -29,6 +29,7 @@ from tvm_iree_ext.gpu_day.speed_cases import CASES, SpeedCase
 from tvm_iree_ext.on_gpu import gpu_timer
 from tvm_iree_ext.on_gpu.archive_file import CHECKS, PROGRAMS, SPEED, ArchiveFile
 from tvm_iree_ext.on_gpu.archive_workers import answer
+from tvm_iree_ext.on_gpu.chip_facts import chip_facts
 from tvm_iree_ext.on_gpu.kernel_check import checked
 from tvm_iree_ext.on_gpu.speed_run import timed
 from tvm_iree_ext.runtime.launch import driver as gpu_driver
@@ -75,7 +76,7 @@ def archive(tmp_path_factory):
     return place / "day.zip"
 
 
-@pytest.mark.parametrize("status", [REFUSED, FAULT])
+@pytest.mark.parametrize("status", [REFUSED, LOST_DEVICE, ILLEGAL_ADDRESS, FAULT])
 @pytest.mark.parametrize(
     ("rows_of", "folder"),
     [
@@ -83,6 +84,8 @@ def archive(tmp_path_factory):
         (checked, f"{CHECKS}/cuda"),
         (timed, f"{SPEED}/rocm"),
         (timed, f"{SPEED}/cuda"),
+        (chip_facts, "rocm"),
+        (chip_facts, "cuda"),
     ],
 )
 def test_each_call_of_a_case_that_fails_is_named(
@@ -103,7 +106,7 @@ def test_each_call_of_a_case_that_fails_is_named(
     assert len(rows) == 1
     assert end == ["", True]
     count = failing_driver.driver_calls()
-    assert count > 20
+    assert count > (20 if "/" in folder else 3)
     for at in range(count):
         gpu_driver._losses.clear()
         failing_driver.driver_reset(at, status)

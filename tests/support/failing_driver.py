@@ -10,7 +10,10 @@ from tvm_iree_ext.runtime.launch import driver as gpu_driver
 from tvm_iree_ext.runtime.launch.driver import DRIVERS
 
 REFUSED, FAULT = 2, 719
-SAID = {REFUSED: "2, SOME_ERROR: refused", FAULT: "719, LAUNCH_FAILURE: unspecified launch failure"}
+SAID = {
+    **{status: f"{status}, SOME_ERROR: refused" for status in (REFUSED, 46, 700)},
+    FAULT: "719, LAUNCH_FAILURE: unspecified launch failure",
+}
 
 
 @pytest.fixture(scope="session")
