@@ -133,7 +133,8 @@ class _Scheduling:
         }
         for side in SIDES:
             if side in fragments:
-                sch.compute_at(fragments[side], k_tile)
+                # Of two tiles in shared memory, one is read while products of another are issued.
+                sch.compute_at(fragments[side], k_step if plan.by_turns else k_tile)
             self._stage(side, k_step)
         self._store(subgroup)
         fill = sch.decompose_reduction(self.product, k_step)
@@ -171,11 +172,15 @@ class _Scheduling:
             stage, order = [0, 0, stages - 1], [0, 1, 2]
             self.sch.annotate(k_step, "software_pipeline_async_stages", [0])
         else:  # for each operand, into registers and on to shared memory; the product
-            waiting = [len(self.plan.shape.read(side)) for side in SIDES]
-            stage = [*[0] * waiting[0], 1, *[0] * waiting[1], 1, 1]
+            last = stages - 1
+            reads = [last] if self.plan.by_turns else []  # fragments, where they are read apart
+            stage = []
+            for side in SIDES:
+                stage += [*[0] * len(self.plan.shape.read(side)), 1, *reads]
             # In the order of time: on to shared memory, into registers, the product.
-            turns = sorted(range(len(stage) - 1), key=lambda at: -stage[at])
+            turns = sorted(range(len(stage)), key=lambda at: (stage[at] > 1, -stage[at]))
             order = [*(turns.index(at) for at in range(len(turns))), len(turns)]
+            stage.append(last)
         self.sch.annotate(k_step, "software_pipeline_stage", stage)
         self.sch.annotate(k_step, "software_pipeline_order", order)
 

@@ -25,9 +25,12 @@ _TFLOPS, _TBS = 100.0, 1.0  # of a chip of which nothing is known
 # 9 % off by root mean square.
 _LANES_SHARE = 0.9
 _LANES_HALF = 5
-# Of matrix instructions: the share of the peak by the subgroups of a scheduler, where each waits
-# for tiles that it copied itself.  Modelled by inspection.loop_time: f16 on gfx942, 2026-11-26.
-_SHARES = (0.48, 0.48, 0.85, 0.95)
+# Where subgroups copy tiles themselves: cycles of a step in which one waits for the copies, and for
+# each fragment that it reads; and the most that others' products hide of it.  By the model of time
+# in inspection.loop_time: f16 on gfx90a, gfx942 and gfx950, 2026-11-26, 5 % off but for two.
+_STEP_WAIT, _READ_WAIT = 400, 110
+_MOST_HIDDEN = 0.95
+_CYCLES_PER_US = 2000  # chips of today clock at 1.7 to 2.4 GHz
 _RESIDENT = 128 * 128  # sums of the workgroups that a core holds at once: 64 KiB of registers
 _MOST_RESIDENT = 8
 
@@ -38,8 +41,9 @@ class MatmulTiling:
 
     ``lanes``: the subgroups whose lanes multiply by themselves; 0 where matrix instructions do.
     ``workgroups``: that share all tiles and steps; 0 where each has one tile, or a part of it.
-    ``subgroups``: of a workgroup, by each scheduler, and the most of all workgroups that a
-    scheduler keeps; 0 where copies are asynchronous.
+    ``waiting``: where a subgroup waits for what it copied, how many of a workgroup's a scheduler
+    has, how many it keeps of all, and how many reads a step waits for.
+    ``share``: of the peak, where it is known.
     """
 
     rows: int
@@ -49,7 +53,16 @@ class MatmulTiling:
     splits: int
     lanes: int = 0
     workgroups: int = 0
-    subgroups: tuple[float, float] = (0.0, 0.0)
+    waiting: tuple[float, float, int] | None = None
+    share: float = 1.0
+
+
+def _hidden(step_us: float, waiting: tuple[float, float, int], workgroups: int) -> float:
+    """The share of the peak where a step's products hide the waits of other subgroups."""
+    each, most, reads = waiting
+    cycles = step_us * _CYCLES_PER_US
+    kept = max(each, min(most, each * max(1, workgroups)))
+    return min(_MOST_HIDDEN, kept * cycles / (cycles + _STEP_WAIT + _READ_WAIT * reads))
 
 
 def cost_us(
@@ -69,11 +82,9 @@ def cost_us(
     if tiling.lanes:
         peak *= _LANES_SHARE
     alone = _LANES_HALF / tiling.lanes if tiling.lanes else 0  # of a step, what nobody fills
-    each, most = tiling.subgroups
-    if most:
-        kept = min(most, each * max(1, (tiling.workgroups or workgroups) // cores))
-        peak *= _SHARES[min(len(_SHARES) - 1, int(kept))]
-    per_step = 2 * rows * columns * tiling.depth * cores / peak
+    per_step = 2 * rows * columns * tiling.depth * cores / (peak * tiling.share)
+    if tiling.waiting:
+        per_step /= _hidden(per_step, tiling.waiting, (tiling.workgroups or workgroups) // cores)
     per_step += tiling.depth * (rows * widths[0] + columns * widths[1]) / _CACHE_BYTES_PER_US
     if tiling.workgroups:
         shares = Shares(tiling.workgroups, workgroups, steps)

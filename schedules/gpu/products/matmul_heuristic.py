@@ -10,16 +10,17 @@ from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.intrin.fragments import fragment_lanes
 from tvm_iree_ext.layout.analysis import Placement, coalescing
 from tvm_iree_ext.schedules.gpu.products.matmul_cost import MatmulTiling, cost_us
+from tvm_iree_ext.schedules.gpu.products.matmul_kinds import DEPTH_BYTES, multiplying_kinds
 from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
 from tvm_iree_ext.schedules.gpu.products.matmul_planning import laid_out_matmul, plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
-from tvm_iree_ext.targets.gpu import LINE_BYTES, GpuChip, gpu_chip, occupancy, subgroup_size
+from tvm_iree_ext.schedules.gpu.products.matmul_turns import config_by_turns
+from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.fma_kinds import FMA_TYPES, fma_kind, fma_lanes, fma_name
-from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
-from tvm_iree_ext.targets.mma.mma_table import mma_table
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
 
 _TILES = (
     (256, 256),
@@ -38,9 +39,7 @@ _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _MOST_SUMS = 256 * 128  # of a workgroup of four subgroups of 64 lanes
 _STAGES = 2  # for which costs are compared
 _LEAST_STEPS = 4  # tiles of K in each part of it
-_DEPTH_BYTES = LINE_BYTES  # of a row along k; also a pass over 32 banks
 _ACCESS_BITS = 128
-_LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more shapes
 _LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by itself
 _FEW_ROWS = 2  # instructions along m, for rhs to be read without shared memory
 _TYPICAL = 4096  # what an extent that is known at call time counts as
@@ -51,22 +50,7 @@ _GAIN = 0.9  # of the time, below which workgroups share tiles: costs are rough
 
 Pair = tuple[int, int]
 Costs = dict[MatmulConfig, float]
-
-
-def multiplying_kinds(target: Target) -> dict[tuple[str, str, str], list[Mma]]:
-    """The instructions that a rule may choose, by the types that they multiply, and of sums."""
-    chip, size = gpu_chip(target), subgroup_size(target)
-    found: dict[tuple[str, str, str], list[Mma]] = {}
-    for mma in mma_table().values():
-        if not mma.on(chip.name) or mma.subgroup_size != size or mma.blocks > 1:
-            continue
-        if mma.kind not in ("native", "virtual") or not (mma.lhs and mma.rhs and mma.acc):
-            continue
-        if mma.a in ROUNDING or mma.a == "i4" or max(mma.m, mma.n) > _LARGEST_SIDE:
-            continue
-        types = (tvm_dtype(mma.a), tvm_dtype(mma.b), tvm_dtype(mma.c))
-        found.setdefault(types, []).append(mma)
-    return found
+Waiting = tuple[float, float, int] | None
 
 
 def matmul_kind(shape: MatmulShape, target: Target) -> Mma:
@@ -123,6 +107,9 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     apart, config = search.best(search.costs())
     if not _known(shape) or not search.cores:
         return config
+    turned = config_by_turns(shape, target)
+    if turned is not None and turned[0] < apart:
+        return turned[1]
     shared = search.costs_of_shares(_GAIN * apart)
     best = min(shared, key=lambda one: shared[one], default=config)
     return best if shared.get(best, apart) < _GAIN * apart else config
@@ -157,9 +144,9 @@ class _Search:
         self.typical = replace(shape, m=m, n=n, k=k, groups=groups)
         self.m, self.n, self.k = m, n, k
         bytes_per_k = self.mma.k * dtype_bits(self.mma.a) // 8
-        self.k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // self.mma.k)))
+        self.k_tiles = max(1, min(DEPTH_BYTES // bytes_per_k, -(-k // self.mma.k)))
         self.column_major = _column_major(self.mma)
-        self.kept: dict[tuple[Pair, Pair], tuple[float, float]] = {}
+        self.waiting: dict[tuple[Pair, Pair], list[tuple[int, Waiting]]] = {}
 
     def costs(self) -> Costs:
         """Cost of each tile, with K in parts."""
@@ -242,6 +229,8 @@ class _Search:
             except ScheduleError as error:
                 refused = error
                 continue
+            if plan.by_turns:  # for what is ordered for it: see matmul_turns
+                continue
             if lean and not MatmulRegisters(plan).scalars_suffice:
                 refused = ScheduleError(f"matmul by {self.mma.name}: too few scalar registers")
                 continue
@@ -267,19 +256,22 @@ class _Search:
         wanted = min(_HIDING, each * max(1, parts // self.cores))
         return max(0.0, wanted - _kept(plan, plan.shared_memory_bytes))
 
-    def _subgroups_kept(self, subgroups: Pair, tiles: Pair) -> tuple[float, float]:
-        """As of :class:`.matmul_cost.MatmulTiling`, with the depth for which most are kept."""
-        found = 0.0
-        for depth in {self.k_tiles, -(-self.k_tiles // 2)}:
+    def _waiting(self, subgroups: Pair, tiles: Pair) -> list[tuple[int, Waiting]]:
+        """Of each depth that is tried, in instructions: what a subgroup waits for."""
+        found: list[tuple[int, Waiting]] = []
+        for depth in dict.fromkeys((self.k_tiles, -(-self.k_tiles // 2))):
             config = MatmulConfig(self.mma.name, subgroups, tiles, depth, _STAGES)
             try:
                 plan = laid_out_matmul(self.shape, self.target, config)
             except ScheduleError:
                 continue
             if not _waits_for_copies(plan):
-                return 0.0, 0.0
-            found = max(found, _kept(plan, sum(map(plan.tile_bytes, SIDES))))
-        return subgroups[0] * subgroups[1] / self.chip.simds_per_core, found
+                break
+            kept = _kept(plan, sum(map(plan.tile_bytes, SIDES)))
+            each = subgroups[0] * subgroups[1] / self.chip.simds_per_core
+            if kept:
+                found.append((depth, (each, kept, depth * max(tiles))))
+        return found or [(self.k_tiles, None)]
 
     def _tilings(self) -> list[tuple[Pair, Pair, Pair]]:
         """Subgroups, instructions of each, and elements of a workgroup's tiles."""
@@ -299,15 +291,22 @@ class _Search:
         return list(found)
 
     def _cost(self, subgroups: Pair, tile: Pair, splits: int, workgroups: int = 0) -> float:
-        depth = self.k_tiles * self.mma.k
         lanes = subgroups[0] * subgroups[1] if self.mma.kind == "fma" else 0
-        tiles = (tile[0] // (subgroups[0] * self.mma.m), tile[1] // (subgroups[1] * self.mma.n))
-        if (subgroups, tiles) not in self.kept:
-            self.kept[subgroups, tiles] = self._subgroups_kept(subgroups, tiles)
-        kept = self.kept[subgroups, tiles]
-        tiling = MatmulTiling(*tile, depth, _STAGES, splits, lanes, workgroups, kept)
         widths = [DataType(self.shape.memory_dtype(side)).bits / 8 for side in SIDES]
-        return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
+        tiles = (tile[0] // (subgroups[0] * self.mma.m), tile[1] // (subgroups[1] * self.mma.n))
+        if (subgroups, tiles) not in self.waiting:
+            self.waiting[subgroups, tiles] = self._waiting(subgroups, tiles)
+        return min(
+            cost_us(
+                self.typical,
+                self.chip,
+                MatmulTiling(
+                    *tile, depth * self.mma.k, _STAGES, splits, lanes, workgroups, waiting
+                ),
+                (widths[0], widths[1]),
+            )
+            for depth, waiting in self.waiting[subgroups, tiles]
+        )
 
 
 def _forms(shape: MatmulShape, chip: GpuChip, mma: Mma, config: MatmulConfig) -> list[MatmulConfig]:

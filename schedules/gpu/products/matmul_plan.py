@@ -72,6 +72,11 @@ class MatmulPlan:
             return frozenset(SIDES)
         return frozenset(side for side in SIDES if self.transposes(side))
 
+    @property
+    def by_turns(self) -> bool:
+        """Whether one tile is multiplied while the next one goes from registers to its place."""
+        return self.config.stages > 2 and not self.asynchronous
+
     def converts(self, side: str) -> bool:
         """Whether the copy of an operand's tile does."""
         return self.shape.converts(side)
@@ -98,7 +103,7 @@ class MatmulPlan:
     @property
     def stages(self) -> int:
         """Tiles of an operand in shared memory at once."""
-        return self.config.stages if self.asynchronous else 1
+        return self.config.stages if self.asynchronous else 1 + self.by_turns
 
     def tile_bytes(self, side: str) -> int:
         """Bytes of an operand's tile in shared memory, without padding."""

@@ -144,7 +144,7 @@ def _shared_order(shape: MatmulShape, chip: GpuChip, mma: Mma, side: str) -> Int
 
 
 def _check_registers(plan: MatmulPlan) -> None:
-    chip, most = plan.chip, 8 if plan.asynchronous else 2
+    chip, most = plan.chip, 8 if plan.asynchronous else 2 + _can_take_turns(plan)
     if not 1 <= plan.config.stages <= most:
         raise ScheduleError(
             f"matmul by {plan.mma.name}: {plan.config.stages} stages; expected 1 to {most},"
@@ -182,6 +182,12 @@ def _check_copies(plan: MatmulPlan) -> None:
                 f"matmul by {plan.mma.name}: {loads} loads of a lane for a tile of {side};"
                 f" {_MOST_LOADS} are the most"
             )
+
+
+def _can_take_turns(plan: MatmulPlan) -> bool:
+    """Whether a step is copies and products alone: one tile may be copied beside another."""
+    worked = any(plan.converts(side) or plan.shape.prologue(side) for side in SIDES)
+    return not (worked or plan.direct or plan.config.workgroups or plan.mma.kind == "fma")
 
 
 def _check_memory(plan: MatmulPlan, size: int) -> None:

@@ -101,6 +101,8 @@ class MatmulRegisters:
         for side, count, operand in (("lhs", m, lhs), ("rhs", n, rhs)):
             # What is multiplied of a whole step of K, and what waits meanwhile.
             times = 2 * plan.config.k_tiles if side in plan.direct else words
+            if plan.by_turns:
+                times *= plan.config.k_tiles
             fragments += times * count * operand.registers
         return m * n * acc.registers + fragments + waiting
 

@@ -7,7 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, TuningSpace, form, refusal
-from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import multiplying_kinds
+from tvm_iree_ext.schedules.gpu.products.matmul_kinds import multiplying_kinds
 from tvm_iree_ext.schedules.gpu.products.matmul_planning import check_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MMA, matmul_numbers

@@ -31,7 +31,8 @@ class MatmulConfig:
         k_tiles: instructions along k between two copies to shared memory.
         stages: tiles of k that are under way at once: 1 copies, waits and multiplies in turn.
             With asynchronous copies each stage has shared memory of its own; without, as on AMD
-            and where a copy transposes, the second waits in registers, and there are no more.
+            and where a copy transposes, the second waits in registers, and with a third there are
+            two tiles in shared memory, by turns.
         swizzle: whether rows in shared memory may be permuted; else they are padded alone.
         column_major: exchange A and B in the instruction, so that lanes hold runs of the result's
             rows instead of its columns.

@@ -4,7 +4,8 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import FLOATS8
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import by_lanes, multiplying_kinds
+from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import by_lanes
+from tvm_iree_ext.schedules.gpu.products.matmul_kinds import multiplying_kinds
 
 Types = tuple[str, str, str]
 """Types of lhs and rhs as they are multiplied, and of sums."""

@@ -18,6 +18,7 @@ from tvm_iree_ext.codegen.gpu.passes.amd_epilogue import fence_epilogue
 from tvm_iree_ext.codegen.gpu.passes.amd_loops import keep_loops
 from tvm_iree_ext.codegen.gpu.passes.amd_math import lower_amd_math
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import rewrite_memory
+from tvm_iree_ext.codegen.gpu.passes.amd_order import order_products
 from tvm_iree_ext.codegen.gpu.passes.amd_sums import keep_sums
 from tvm_iree_ext.codegen.gpu.passes.barriers import add_barriers
 from tvm_iree_ext.codegen.gpu.passes.broadcast_loads import broadcast_loads
@@ -150,7 +151,15 @@ def _last(target: Target) -> list[Any]:
         *([lower_amd_math] if rocm else []),
         tirx.transform.LowerIntrin(),
         *(
-            [part_branches, fence_epilogue, keep_sums, keep_loops, memory, write_zeros]
+            [
+                part_branches,
+                fence_epilogue,
+                keep_sums,
+                keep_loops,
+                memory,
+                order_products,
+                write_zeros,
+            ]
             if rocm
             else []
         ),

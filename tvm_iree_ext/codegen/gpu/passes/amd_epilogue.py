@@ -9,13 +9,10 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
-from tvm.target import codegen
 
 from tvm_iree_ext.codegen.gpu.passes.amd_branches import scheduler_fence
+from tvm_iree_ext.intrin.amd import kinds_called
 from tvm_iree_ext.tir.function_body import with_body
-
-_PRODUCTS = tuple(f"llvm.amdgcn.{kind}" for kind in ("mfma", "smfmac", "wmma", "swmmac"))
-_INTRINSIC = ir.Op.get("tirx.call_llvm_pure_intrin")
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
@@ -28,22 +25,19 @@ def fence_epilogue(
 
 def _fenced(sequence: Any) -> Any:
     statements = list(sequence.seq)
-    products = [at for at, statement in enumerate(statements) if _multiplies(statement)]
+    products = [at for at, statement in enumerate(statements) if multiplies(statement)]
     behind = products[-1] + 1 if products else len(statements)
     if not any(map(_loads, statements[behind:])):
         return sequence
     return tirx.SeqStmt([*statements[:behind], scheduler_fence(), *statements[behind:]])
 
 
-def _multiplies(statement: Any) -> bool:
+def multiplies(statement: Any) -> bool:
+    """Whether a statement has a matrix instruction."""
     found: list[bool] = []
-
-    def see(call: Any) -> None:
-        if call.op.same_as(_INTRINSIC):
-            name = str(codegen.llvm_get_intrinsic_name(int(call.args[0].value)))
-            found.append(name.startswith(_PRODUCTS))
-
-    tvm_ffi.structural_walk(statement, (ir.Call, see))
+    tvm_ffi.structural_walk(
+        statement, (ir.Call, lambda call: found.append(bool(kinds_called(call))))
+    )
     return any(found)
 
 

@@ -400,6 +400,26 @@ def _is_barrier(statement: Any) -> bool:
     return isinstance(name, ir.StringImm) and name.value == _BARRIER
 
 
+def is_workgroup_barrier(statement: Any) -> bool:
+    """Whether it is a barrier for shared memory, as :func:`rewrite_memory` makes them."""
+    call = statement.value if isinstance(statement, tirx.Evaluate) else None
+    name = call.args[0] if isinstance(call, ir.Call) and call.args else None
+    return isinstance(name, ir.StringImm) and (
+        name.value == _BARRIER or name.value.startswith(_LOADED_BARRIER)
+    )
+
+
+def plain_barrier() -> tirx.Stmt:
+    """A barrier for shared memory that does not wait for loads from global memory."""
+    return tirx.Evaluate(tirx.call_extern("int32", _BARRIER))
+
+
+def loads_memory(call: ir.Call) -> bool:
+    """Whether a call is a load from global memory, as :func:`rewrite_memory` makes them."""
+    name = call.args[0] if call.op.same_as(_EXTERN) and call.args else None
+    return isinstance(name, ir.StringImm) and name.value.startswith((_LOAD, _GUARDED_LOAD))
+
+
 def _stores_of_registers(statements: list[Any]) -> int:
     """How many stores to shared memory come first, of what was loaded before."""
     count = 0
