@@ -330,16 +330,20 @@ class _Kernel:
         )
 
     def _multiply(self, turn: Any, row: Any, column: Any) -> None:
-        for acc in self.sums:
+        steps = self._steps()
+        # The first products of a single step are the sums: zeros that the compiler writes only
+        # between the fence and the instructions would make it wait there once more.
+        alone = isinstance(steps, int) and steps == 1 and self.apart is None
+        for acc in self.sums if not alone else ():
             with I.unroll(int(acc.shape[0])) as register:
                 I.buffer_store(acc, tirx.const(0, str(acc.dtype)), [register])
-        with I.serial(0, self._steps()) as step:
+        with I.serial(0, steps) as step:
             slot, phase = self._place(turn, step)
             mbarrier.wait(self._full(slot), phase % 2)
             if self.config.copies != "tma":
                 I.evaluate(T.ptx["fence.proxy.async.shared::cta"]())
             if self.apart is None:
-                self._multiply_step(slot)
+                self._multiply_step(slot, alone)
                 self._free_last(slot, step)
             else:
                 self._add_step(slot)
@@ -366,12 +370,13 @@ class _Kernel:
         with where(first if condition is None else tirx.And(first, condition)):
             mbarrier.arrive(barrier)
 
-    def _multiply_step(self, slot: Any) -> None:
+    def _multiply_step(self, slot: Any, alone: bool) -> None:
+        """Multiply a step; one that is ``alone`` adds to no earlier one."""
         I.evaluate(T.ptx["wgmma.fence.sync.aligned"]())
         places = product(range(self.config.tiles), range(self.config.columns))
         for acc, place in zip(self.sums, places, strict=True):
             for part in range(self.plan.shared["rhs"].operand.steps):
-                self._issue(acc, slot, place, part, more=True)
+                self._issue(acc, slot, place, part, more=not alone or part > 0)
         I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
 
     def _free_last(self, slot: Any, step: Any) -> None:

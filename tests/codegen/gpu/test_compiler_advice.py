@@ -131,9 +131,10 @@ def test_what_is_not_is_advice_and_is_seen(capfd, monkeypatch):
 
 
 @pytest.mark.skipif(bool(NO_TOOLS), reason=NO_TOOLS)
-def test_small_products_hand_no_registers_over():
-    """Where ``ptxas`` would not, and would say so."""
-    shape = MatmulShape(512, 512, 512, "float16", "float16", "float32", (0, 1), (1, 0))
-    config = WarpgroupConfig("NV_WGMMA_F32_64x96x16_F16", consumers=2)
+@pytest.mark.parametrize(("depth", "tiles"), [(64, 2), (512, 1)])
+def test_small_products_hand_no_registers_over_and_wait_for_no_zeros(depth, tiles):
+    """Where ``ptxas`` would not, and would put a fence between, and would say so."""
+    shape = MatmulShape(512, 512, depth, "float16", "float16", "float32", (0, 1), (1, 0))
+    config = WarpgroupConfig("NV_WGMMA_F32_64x96x16_F16", consumers=2, tiles=tiles)
     code = compile_device(warpgroup_matmul(shape, HOPPER, config), HOPPER)
     assert [one.advice for one in code.resources.values()] == [()]

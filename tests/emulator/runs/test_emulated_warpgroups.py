@@ -35,6 +35,11 @@ def product(copies):
     return op, replace(config, **SMALL, algorithm=f"warpgroup_{copies}")
 
 
+def product_of_one_step():
+    _, config = product("tma")
+    return ops.matmul((70, 64), (64, 48), dtype="float16"), config
+
+
 def attention():
     shape = (1, 1, 200, 64)
     op = ops.attention((1, 1, 130, 64), shape, shape, dtype="float16", causal="lower_right")
@@ -44,6 +49,7 @@ def attention():
 KERNELS = {
     "product, copied by TMA": lambda: product("tma"),
     "product, copied by lanes": lambda: product("async"),
+    "product of one step": product_of_one_step,
     "attention": attention,
 }
 
