@@ -131,7 +131,10 @@ class GpuFunction:
             results: that were returned.
             is_out: whether these were the caller's.
         """
-        tell = self._repeated.remember(arguments, results, is_out)
+        libraries = _libraries(values)
+        if len(libraries) != 1:
+            return
+        tell = self._repeated.remember(libraries.pop(), arguments, results, is_out)
         if tell is None:
             return
         torch = torch_module()

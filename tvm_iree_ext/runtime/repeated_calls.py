@@ -77,28 +77,26 @@ class RepeatedCalls:
         return None
 
     def remember(
-        self, arguments: Sequence[Any], results: Sequence[Any], is_out: bool
+        self, name: str, arguments: Sequence[Any], results: Sequence[Any], is_out: bool
     ) -> Callable[[Gpu, Launches], None] | None:
         """What is told of the launches of a call that went through, to know it from now on.
 
         None for one of which more must be asked each time.
 
         Args:
+            name: of the library that the arrays on the GPU are of, ``torch`` or ``cupy``.
             arguments: that came for the operands which are not results.
             results: that were returned.
             is_out: whether these were the caller's.
         """
         out = results if is_out else ()
-        for library in (_torch(), _cupy()):
-            if library is None or (key := library.key(arguments, out, [])) is None:
-                continue
-            kinds = [one.kind for one in self._libraries]
-            if library.kind not in kinds:
-                self._libraries.append(library)
-            made = () if is_out else results
-            arrays = [one for one in (*arguments, *out) if type(one) not in _NUMBERS]
-            return functools.partial(self._remember, key, made, arrays)
-        return None
+        library = _torch() if name == "torch" else _cupy()
+        if (key := library.key(arguments, out, [])) is None:
+            return None
+        if library.kind not in [one.kind for one in self._libraries]:
+            self._libraries.append(library)
+        arrays = [one for one in (*arguments, *out) if type(one) not in _NUMBERS]
+        return functools.partial(self._remember, key, () if is_out else results, arrays)
 
     def _remember(
         self, key: Key, made: Sequence[Any], arrays: Sequence[Any], gpu: Gpu, launches: Launches
@@ -146,10 +144,8 @@ def _called(
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _torch() -> _ArrayLibrary | None:
+def _torch() -> _ArrayLibrary:
     torch = torch_module()
-    if torch is None:
-        return None
     plain, parameter = torch.Tensor, torch.nn.Parameter
     forward, is_grad_enabled = torch.autograd.forward_ad, torch.is_grad_enabled
 
@@ -191,10 +187,8 @@ def _torch() -> _ArrayLibrary | None:
     return _ArrayLibrary(plain, key, plain.data_ptr, stream, True)
 
 
-def _cupy() -> _ArrayLibrary | None:
+def _cupy() -> _ArrayLibrary:
     cupy = cupy_arrays.cupy_module()
-    if cupy is None:
-        return None
     plain, current = cupy.ndarray, cupy.cuda.get_current_stream
 
     def key(arguments: Sequence[Any], out: Sequence[Any], addresses: list[int]) -> Key | None:
