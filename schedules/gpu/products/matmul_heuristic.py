@@ -246,7 +246,8 @@ class _Search:
 
     def _lacking(self, plan: MatmulPlan) -> float:
         """Subgroups of a scheduler that are too few to multiply while others wait for copies."""
-        if not _waits_for_copies(plan) or not self.cores:
+        few = plan.config.subgroups[0] * plan.config.tiles[0] <= _FEW_ROWS
+        if few or not _waits_for_copies(plan) or not self.cores:
             return 0
         rows, columns, _ = plan.tile
         parts = plan.config.workgroups or plan.config.splits * -(-self.m // rows) * -(
@@ -259,6 +260,8 @@ class _Search:
     def _waiting(self, subgroups: Pair, tiles: Pair) -> list[tuple[int, Waiting]]:
         """Of each depth that is tried, in instructions: what a subgroup waits for."""
         found: list[tuple[int, Waiting]] = []
+        if subgroups[0] * tiles[0] <= _FEW_ROWS:  # of few rows memory is waited for, not products
+            return [(self.k_tiles, None)]
         for depth in dict.fromkeys((self.k_tiles, -(-self.k_tiles // 2))):
             config = MatmulConfig(self.mma.name, subgroups, tiles, depth, _STAGES)
             try:
