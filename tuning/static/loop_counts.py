@@ -8,6 +8,7 @@ import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.target import codegen as llvm
 
+from tvm_iree_ext.codegen.gpu.passes.amd_loops import told_count
 from tvm_iree_ext.simulator.translation.lane_expressions import operator_name
 
 _ANYTHING = 1 << 40
@@ -68,7 +69,7 @@ class _LoopCounter:
             self.visit(one, times)
 
     def _loop(self, stmt: Any, times: float) -> None:
-        self.visit(stmt.body, times * max(0.0, self._number(stmt.extent)))
+        self.visit(stmt.body, times * max(0.0, self._number(told_count(stmt.extent))))
 
     def _launch(self, stmt: Any, times: float) -> None:
         if stmt.attr_key == "thread_extent":

@@ -8,7 +8,9 @@ issue         instructions, one a cycle for each scheduler of a core
 mma           matrix instructions, at the chip's peak
 shared        bytes to and from shared memory, 128 a cycle for each core
 cache         bytes to and from global memory, spills among them, 64 a cycle for each core
-latency       answers of memory that are waited for, fewer with more stages or resident workgroups
+loop          the hot loop with its waits, on AMD's chips, by a model of a core
+latency       without one: answers of memory that are waited for, fewer with more stages or resident
+              workgroups
 memory        every operand once, at the chip's bandwidth
 """
 
@@ -17,10 +19,11 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import Any
 
-from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.base.errors import TargetError, TuningError
 from tvm_iree_ext.codegen.gpu.device_code import DeviceCode, KernelResources, Launch
 from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts, KernelInstructions
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
+from tvm_iree_ext.inspection.loop_time.hot_loop_time import hot_loop_time
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
@@ -77,7 +80,7 @@ def static_cost(op: Op, target: TargetLike, config: LoweringConfig | None = None
     >>> half = ops.TensorType((512, 512), "float16")
     >>> cost = static_cost(ops.contraction(half, half, indexing_maps=maps), "rocm:gfx942")
     >>> sorted(cost.kernels[0].parts)
-    ['cache', 'issue', 'latency', 'mma', 'shared']
+    ['cache', 'issue', 'loop', 'mma', 'shared']
     """
     resolved = make_target(target)
     chip = gpu_chip(resolved)
@@ -114,7 +117,10 @@ def _kernel_cost(
     kernel = next(f for var, f in code.module.functions.items() if str(var.name_hint) == name)
     loops = loop_counts(kernel, launch.extents)
     run = _KernelRun(chip, chip.parts[0], launch, resources, lanes, counted, loops)
-    parts = _parts(run.at_least(op.flops(), config), op, config)
+    run = run.at_least(op.flops(), config)
+    parts = _parts(run, op, config)
+    loop = _loop_us(run, code, name)
+    parts |= {"latency": _latency_us(run, config)} if loop is None else {"loop": loop}
     return KernelCost(name, _LAUNCH_US + _together([*parts.values()]), parts)
 
 
@@ -186,11 +192,29 @@ def _parts(run: _KernelRun, op: Op, config: LoweringConfig) -> dict[str, float]:
     times = {name: each * subgroups / _CYCLES_PER_US for name, each in cycles.items()}
     flops = run.executed(lambda counts: counts.flops) * run.workgroups * _multiplying(run, config)
     times["mma"] = flops / (_peak(run.part, op) * 1e6 / run.part.cores)
+    return times
+
+
+def _latency_us(run: _KernelRun, config: LoweringConfig) -> float:
+    """Of the answers of global memory that are waited for."""
     rounds = ceil(run.workgroups / run.resident)
     hot = run.counted.hot_loop
     answers = run.passes if hot and _bytes(hot, "global") else 1.0
-    times["latency"] = rounds * answers * _ANSWER_US / max(1, config.stages - 1)
-    return times
+    return rounds * answers * _ANSWER_US / max(1, config.stages - 1)
+
+
+def _loop_us(run: _KernelRun, code: DeviceCode, name: str) -> float | None:
+    """Of the hot loop by the model of an AMD core; None where there is no model, or no loop."""
+    if run.chip.kind != "rocm" or run.counted.hot_loop is None:
+        return None
+    try:
+        time = hot_loop_time(code, name, workgroups=run.workgroups)
+    except TargetError:
+        return None
+    if time is None:
+        return None
+    subgroups = run.workgroups * run.subgroups / run.chip.simds_per_core
+    return run.passes * subgroups * time.cycles / _CYCLES_PER_US
 
 
 def _multiplying(run: _KernelRun, config: LoweringConfig) -> float:

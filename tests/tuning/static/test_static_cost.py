@@ -79,6 +79,9 @@ def test_what_is_slower_costs_more():
     many = matmul(8192, 8192, 1024)  # work for every core
     usual, worse = static_cost(many, TARGET, config), static_cost(many, TARGET, small)
     assert worse.kernels[0].parts["cache"] > usual.kernels[0].parts["cache"]
+    parts = usual.kernels[0].parts
+    assert parts["loop"] > parts["mma"]  # which has no waits
+    assert "latency" not in parts
     assert worse.time_us > usual.time_us
 
 

@@ -34,13 +34,16 @@ def timed_loop(code: DeviceCode, kernel: str) -> TimedLoop | None:
     return TimedLoop(usual, fast.share, slow.share)
 
 
-def hot_loop_time(code: DeviceCode, kernel: str, answers: float = 1.0) -> LoopTime | None:
+def hot_loop_time(
+    code: DeviceCode, kernel: str, answers: float = 1.0, workgroups: int | None = None
+) -> LoopTime | None:
     """The steady state of a kernel's hot loop; None where there is no such loop.
 
     Args:
         code: compiled for an AMD chip.
         kernel: its name.
         answers: by how much LDS and global memory answer more slowly than is guessed.
+        workgroups: of a core, where the grid has fewer than there is room for.
 
     Raises:
         TargetError: for a chip or an instruction of which no cycles are known.
@@ -54,10 +57,11 @@ def hot_loop_time(code: DeviceCode, kernel: str, answers: float = 1.0) -> LoopTi
         return None
     subgroups = max(1, -(-code.launches[kernel].lanes // lanes))
     kept = code.resources[kernel].subgroups_per_simd * chip.simds_per_core
+    room = max(1, int(kept / subgroups))
     return run_loop(
         steps,
         timing,
         subgroups=subgroups,
-        workgroups=max(1, int(kept / subgroups)),
+        workgroups=min(room, workgroups or room),
         simds=chip.simds_per_core,
     )

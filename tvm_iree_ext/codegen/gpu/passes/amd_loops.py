@@ -54,6 +54,14 @@ def _kept(loop: Any) -> Any:
     )  # fmt: skip
 
 
+def told_count(extent: Any) -> Any:
+    """A loop's extent, or the one that LLVM is not told of."""
+    name = extent.args[0] if isinstance(extent, ir.Call) and extent.args else None
+    if isinstance(name, ir.StringImm) and name.value.startswith(_COUNT):
+        return extent.args[1]
+    return extent
+
+
 def _has_barrier(body: Any) -> bool:
     found: list[bool] = []
     tvm_ffi.structural_walk(body, (ir.Call, lambda call: found.append(call.op.same_as(_SYNC))))
