@@ -46,6 +46,7 @@ _TYPICAL = 4096  # what an extent that is known at call time counts as
 _TYPICAL_GROUPS = 16
 # Subgroups of a scheduler that copy tiles themselves, for some to multiply while others wait.
 _HIDING = 4
+_WIDE = 64  # lanes of a subgroup
 _GAIN = 0.9  # of the time, below which workgroups share tiles: costs are rough
 
 Pair = tuple[int, int]
@@ -222,7 +223,7 @@ class _Search:
         depths = (self.k_tiles, -(-self.k_tiles // 2))
         for form, stages, depth in product(forms, (3, 2, 1), depths):
             chosen = replace(form, k_tiles=depth, stages=stages, column_major=self.column_major)
-            if stages == 1 and best is not None and not best[1].asynchronous:
+            if stages == 1 and best is not None and best[0][1]:
                 break  # a tile under way is worth more than subgroups
             try:
                 plan = plan_matmul(self.shape, self.target, chosen)
@@ -351,10 +352,12 @@ def _alone(plan: MatmulPlan) -> bool:
 
 
 def _waits_for_copies(plan: MatmulPlan) -> bool:
-    """Whether a subgroup copies what it multiplies through its registers, and waits for it."""
-    return (
-        plan.mma.kind != "fma" and not plan.direct and "cp.async" not in plan.chip.async_copy_bits
-    )
+    """Whether a subgroup copies what it multiplies through its registers, and waits for it.
+
+    Of subgroups of 64 lanes, on which the costs of waits were fitted: a scheduler keeps few.
+    """
+    copies = not plan.direct and "cp.async" not in plan.chip.async_copy_bits
+    return copies and plan.mma.kind != "fma" and plan.mma.subgroup_size == _WIDE
 
 
 def _kept(plan: MatmulPlan, shared_bytes: int) -> float:
