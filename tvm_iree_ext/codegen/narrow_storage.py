@@ -33,7 +33,7 @@ def keep_narrow_storage(
         return func
 
     target = (func.attrs or {}).get("target")
-    rounds = target is not None and target.kind.name == "llvm"  # GPUs have the type
+    rounds = target is not None and target.kind.name != "cuda"  # which has the type
 
     # Children come first: a load's buffer is already that of words.
     def load(node: Any) -> Any:

@@ -1,5 +1,7 @@
 import json
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from tvm_iree_ext.base.errors import EmulationError, TargetError
@@ -21,11 +23,36 @@ def double(x: T.Buffer((64,), "int32"), y: T.Buffer((64,), "int32"), least: T.in
 """
 
 
+NARROW = """
+from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def third(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "bfloat16")):
+    T.func_attr({"global_symbol": "third"})
+    for lane in T.thread_binding(64, thread="threadIdx.x"):
+        with T.sblock("third"):
+            i = T.axis.spatial(64, lane)
+            held = T.sblock_alloc_buffer((1,), "bfloat16", scope="local")
+            with T.sblock("held"):
+                held[0] = T.Cast("bfloat16", x[i] / T.float32(3))
+            with T.sblock("stored"):
+                y[i] = held[0]
+"""
+
+
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "kernels.py"
     path.write_text(SOURCE)
     return f"{path}:double"
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_what_is_computed_is_rounded_where_a_register_is_narrow(chip, tmp_path):
+    (tmp_path / "narrow.py").write_text(NARROW)
+    arrays = emulate_kernel(f"{tmp_path}/narrow.py:third", f"rocm:{chip}").arrays
+    want = (arrays["x"] / np.float32(3)).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(arrays["y"].view(np.uint16), want.view(np.uint16))
 
 
 def test_a_kernel_of_a_file_is_compiled_and_executed(source):
