@@ -96,6 +96,13 @@ def test_a_load_arrives_at_the_wait_that_covers_it():
     assert not (waves.vector[3] == 7).any()
 
 
+def test_an_encoding_without_pseudocode_has_that_of_another():
+    """tinygrad's tables have no text of this one in 64 bits, which takes a sign."""
+    machine = Machine("gfx942", cdna.v_cvt_f16_f32_e64(v[1], v[0], neg=1))
+    machine.waves.vector[0] = np.float32(1.5).view(np.uint32)
+    assert (machine.run().vector[1].astype(np.uint16).view(np.float16) == -1.5).all()
+
+
 @pytest.mark.parametrize(("later", "arrives"), [(14, False), (15, True)])
 def test_a_counter_at_its_most_waits_by_itself(later, arrives):
     """CDNA counts to 15 operations of shared memory: the first is done when the 16th begins."""

@@ -97,6 +97,9 @@ class Instruction:
             EmulationError: where the manual has none.
         """
         text = tables(self.chip.isa).get(self.op)
+        if text is None:  # of an encoding; another may have it
+            name = self.name.removesuffix("_E32").removesuffix("_E64")
+            text = named_pseudocode(self.chip.isa).get(name)
         if text is None:
             raise EmulationError(f"{self.name} has no pseudocode")
         return text.replace("D.b", "D0.b")  # so in V_BITOP3 alone
