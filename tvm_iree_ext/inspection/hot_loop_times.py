@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tvm_iree_ext.inspection.hot_loops import HotLoopRow
+from tvm_iree_ext.inspection.hot_loops import HotLoopRow, lined_up
 from tvm_iree_ext.inspection.loop_time.core_run import CAUSES
 
 _COLUMNS = (
@@ -14,16 +14,7 @@ _COLUMNS = (
 
 def times_text(rows: Sequence[HotLoopRow], *, markdown: bool = False) -> str:
     """The rows as aligned text, or as a table of Markdown."""
-    lines = [list(_COLUMNS), *map(_cells, rows)]
-    if markdown:
-        lines.insert(1, ["---"] * len(_COLUMNS))
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = (
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    )
-    return "\n".join(text.rstrip() for text in texts)
+    return lined_up([list(_COLUMNS), *map(_cells, rows)], markdown=markdown)
 
 
 def shares_markdown(rows: Sequence[HotLoopRow]) -> str:

@@ -198,10 +198,14 @@ def _cells(row: HotLoopRow) -> list[str]:
 
 def table_text(rows: Sequence[HotLoopRow], *, markdown: bool = False) -> str:
     """The rows as aligned text, or as a table of Markdown."""
-    lines = [list(_COLUMNS), *map(_cells, rows)]
+    return lined_up([list(_COLUMNS), *map(_cells, rows)], markdown=markdown)
+
+
+def lined_up(lines: Sequence[Sequence[str]], *, markdown: bool = False) -> str:
+    """Lines of cells, the first of which are names, as aligned text or as a table of Markdown."""
     if markdown:
-        lines.insert(1, ["---"] * len(_COLUMNS))
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        ruled = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
+        return "\n".join(f"| {' | '.join(line)} |" for line in ruled)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     texts = (
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))

@@ -1,7 +1,6 @@
 """Arrays of CuPy's, used where they are and launched on its stream."""
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,25 +10,11 @@ from torch_on_gpu import Torch, TorchTensor, on_gpu
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import CallError
-from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.runtime.calls import Caller
 from tvm_iree_ext.runtime.launch.driver import Gpu
-from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.names import make_target
 
 TARGET = make_target("rocm:gfx942")
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """A product in two parts, which takes a workspace and two launches, and its kernels."""
-    op = ops.matmul(("n", 64), (64, 16))
-    rule = choose(op, TARGET)
-    config = replace(rule.heuristic(op, TARGET), splits=2)
-    folder = tmp_path_factory.mktemp("matmul") / "matmul"
-    ext.build(op, TARGET, config, folder=folder)
-    code = compile_device(rule.lower(op, TARGET, config), TARGET)
-    return folder, {str(name.name_hint): one for name, one in code.module.functions.items()}
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import ctypes
 import sys
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,31 +12,16 @@ from places import DATA
 from torch_on_gpu import STREAM, Torch, TorchParameter, TorchTensor
 
 import tvm_iree_ext as ext
-from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ArtifactError, CallError
-from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime import repeated_calls
 from tvm_iree_ext.runtime.calls import Caller
 from tvm_iree_ext.runtime.launch.driver import Gpu
 from tvm_iree_ext.runtime.launch.launcher import PreparedPlan
-from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.names import make_target
 
 TARGET = make_target("rocm:gfx942")
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """A product in two parts, which takes a workspace and two launches, and its kernels."""
-    op = ops.matmul(("n", 64), (64, 16))
-    rule = choose(op, TARGET)
-    config = replace(rule.heuristic(op, TARGET), splits=2)
-    folder = tmp_path_factory.mktemp("matmul") / "matmul"
-    ext.build(op, TARGET, config, folder=folder)
-    code = compile_device(rule.lower(op, TARGET, config), TARGET)
-    return folder, {str(name.name_hint): one for name, one in code.module.functions.items()}
 
 
 @pytest.fixture
