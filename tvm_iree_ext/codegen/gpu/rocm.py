@@ -26,7 +26,7 @@ from tvm_iree_ext.codegen.gpu import compiler_advice
 from tvm_iree_ext.codegen.gpu.cpp_log import logged
 from tvm_iree_ext.codegen.gpu.passes import amd_lanes
 from tvm_iree_ext.codegen.gpu.passes.amd_loops import count_definitions
-from tvm_iree_ext.codegen.gpu.passes.amd_memory import memory_definitions
+from tvm_iree_ext.codegen.gpu.passes.amd_memory_functions import memory_definitions
 from tvm_iree_ext.codegen.gpu.passes.amd_sums import use_definitions
 from tvm_iree_ext.codegen.linker import find_lld
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called

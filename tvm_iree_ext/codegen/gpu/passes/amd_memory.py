@@ -23,7 +23,7 @@ value changes:
   needs no branch: the lane's offset is then one that is out of the buffer, for which the hardware
   gives 0.
 
-The functions that stand for these are LLVM IR (:func:`memory_definitions`), linked and inlined.
+The functions that stand for these are LLVM IR (:mod:`.amd_memory_functions`), linked and inlined.
 """
 
 from dataclasses import dataclass
@@ -34,103 +34,23 @@ from tvm import DataType, ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.target import Target
 
+from tvm_iree_ext.codegen.gpu.passes.amd_memory_functions import (
+    BARRIER,
+    GUARDED_LOAD,
+    LOAD,
+    LOAD_BYTES,
+    LOADED_BARRIER,
+    MOST,
+    UNITS,
+    WAITS,
+    load_name,
+)
 from tvm_iree_ext.targets.gpu import subgroup_size
 from tvm_iree_ext.tir.purity import is_guard
 
-# A load of a base, bytes from there in three parts, and, guarded, whether there is one, else 0.
-_LOAD = "tvm_iree_ext_load_"
-_GUARDED_LOAD = "tvm_iree_ext_guarded_load_"
-_BARRIER = "tvm_iree_ext_barrier"
-_BARRIER_OF_ALL = "tvm_iree_ext_barrier_of_all_memory"  # what a schedule may ask for
-_LOADED_BARRIER = "tvm_iree_ext_barrier_after_loads"
 _STORAGE_SYNC = ir.Op.get("tirx.tvm_storage_sync")
-_LOAD_BYTES = {1: "i8", 2: "i16", 4: "i32", 8: "<2 x i32>", 16: "<4 x i32>"}
-_MOST = 1 << 31  # bytes that offsets of 32 bits reach, whichever way they are extended
-_UNITS = {"rdna": ("gfx11", "gfx120"), "cdna": ("gfx9",)}
-# Waits for all loads from global memory; counters of other kinds are at their most.
-_WAITS = {
-    "gfx9": "call void @llvm.amdgcn.s.waitcnt(i32 3952)",
-    "gfx11": "call void @llvm.amdgcn.s.waitcnt(i32 1015)",
-    "gfx120": "call void @llvm.amdgcn.s.wait.loadcnt(i16 0)",
-}
-# The resource's last word: any valid format; RDNA: a bit that must be set, and how to check bounds:
-# not at all, or a lane's offset alone.
-_FORMAT = 7 << 12 | 4 << 15
-_FLAGS = {
-    False: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 2 << 28},
-    True: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 3 << 28},
-}
 _EXTERN = ir.Op.get("tirx.call_extern")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
-
-
-def memory_definitions() -> str:
-    """LLVM IR of the functions that :func:`rewrite_memory` calls."""
-    return "\n".join(
-        [
-            "declare void @llvm.amdgcn.s.barrier()",
-            "declare void @llvm.amdgcn.s.waitcnt(i32)",
-            "declare void @llvm.amdgcn.s.wait.loadcnt(i16)",
-            "declare void @llvm.amdgcn.sched.barrier(i32)",
-            _barrier_definition(_BARRIER, []),
-            _barrier_definition(_BARRIER_OF_ALL, []).replace(", !mmra !0", ""),
-            *(
-                _barrier_definition(
-                    f"{_LOADED_BARRIER}_{chips}",
-                    [wait, "call void @llvm.amdgcn.sched.barrier(i32 0)"],
-                )
-                for chips, wait in _WAITS.items()
-            ),
-            '!0 = !{!"amdgpu-synchronize-as", !"local"}',
-            "declare ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1"
-            "(ptr addrspace(1), i16, i64, i32)",
-            *(
-                _load_definition(unit, count, guarded)
-                for guarded in (False, True)
-                for unit in _UNITS
-                for count in _LOAD_BYTES
-            ),
-        ]
-    )
-
-
-def _barrier_definition(name: str, before: list[str]) -> str:
-    calls = [
-        *before,
-        'fence syncscope("workgroup") release, !mmra !0',
-        "call void @llvm.amdgcn.s.barrier()",
-        'fence syncscope("workgroup") acquire, !mmra !0',
-        "ret i32 0",
-    ]
-    body = "".join(f"  {call}\n" for call in calls)
-    return f"define linkonce_odr i32 @{name}() alwaysinline convergent {{\n{body}}}"
-
-
-def _load_definition(unit: str, count: int, guarded: bool) -> str:
-    llvm_type = _LOAD_BYTES[count]
-    mangled = f"v{llvm_type[1]}i32" if llvm_type[0] == "<" else llvm_type
-    intrinsic = f"@llvm.amdgcn.raw.ptr.buffer.load.{mangled}"
-    condition = ", i1 %inside" if guarded else ""
-    size = _MOST if guarded else (1 << 32) - 1
-    lines = [
-        f"define linkonce_odr {llvm_type} @{_load_name(unit, count, guarded)}"
-        f"(ptr addrspace(1) %base, i64 %first, i32 %shared, i32 %lane{condition}) alwaysinline {{",
-        "  %own = getelementptr i8, ptr addrspace(1) %base, i64 %first",
-        "  %resource = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1"
-        f"(ptr addrspace(1) %own, i16 0, i64 {size}, i32 {_FLAGS[guarded][unit]})",
-        *([f"  %offset = select i1 %inside, i32 %lane, i32 -{_MOST}"] if guarded else []),
-        f"  %value = call {llvm_type} {intrinsic}"
-        f"(ptr addrspace(8) %resource, i32 %{'offset' if guarded else 'lane'}, i32 %shared, i32 0)",
-        f"  ret {llvm_type} %value",
-        "}",
-    ]
-    if unit == next(iter(_UNITS)) and not guarded:
-        lines.insert(0, f"declare {llvm_type} {intrinsic}(ptr addrspace(8), i32, i32, i32)")
-    return "\n".join(lines)
-
-
-def _load_name(unit: str, count: int, guarded: bool = False) -> str:
-    return f"{_GUARDED_LOAD if guarded else _LOAD}{unit}_{count}"
 
 
 def rewrite_memory(func: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
@@ -158,8 +78,8 @@ class _Rewriter:
         self.func = func
         self.size = subgroup_size(target)
         chip = str(target.attrs["mcpu"])
-        self.unit = next((u for u, names in _UNITS.items() if chip.startswith(names)), "")
-        self.waits = next((names for names in _WAITS if chip.startswith(names)), "")
+        self.unit = next((u for u, names in UNITS.items() if chip.startswith(names)), "")
+        self.waits = next((names for names in WAITS if chip.startswith(names)), "")
         self.analyzer = sym.Analyzer()
         self.threads: dict[int, tuple[str, Any, int]] = {}  # tag, variable, extent
         self.values: dict[int, Any] = {}  # of variables that are plain integers
@@ -209,7 +129,7 @@ class _Rewriter:
             self.values[hash(bind.var)] = self._inlined(bind.value)
         elif _of_loads(bind.value) and not self._diverges(self._inlined(bind.value)):
             if (least := self._least(bind.value)) >= 0:
-                bounds = ir.Range.from_min_extent(least, _MOST - 1 - least)
+                bounds = ir.Range.from_min_extent(least, MOST - 1 - least)
                 self.analyzer.bind(bind.var, bounds, allow_override=True)
         else:
             self.divergent.add(hash(bind.var))
@@ -236,7 +156,7 @@ class _Rewriter:
 
     def _call(self, call: Any) -> Any:
         if call.op.same_as(_STORAGE_SYNC) and str(call.args[0].value).startswith("shared"):
-            return tirx.call_extern("int32", _BARRIER)
+            return tirx.call_extern("int32", BARRIER)
         if is_guard(call):
             return self._guarded(call)
         return call
@@ -250,9 +170,9 @@ class _Rewriter:
         if not (isinstance(load, ir.Call) and load.op.same_as(_EXTERN) and _is_zero(other)):
             return choice
         name, *arguments = load.args
-        if not name.value.startswith(_LOAD) or str(inside.ty.dtype) != "bool":
+        if not name.value.startswith(LOAD) or str(inside.ty.dtype) != "bool":
             return choice
-        name = name.value.replace(_LOAD, _GUARDED_LOAD)
+        name = name.value.replace(LOAD, GUARDED_LOAD)
         load = tirx.call_extern(str(load.ty.dtype), name, *arguments, inside)
         dtype = str(value.ty.dtype)
         return load if str(load.ty.dtype) == dtype else tirx.reinterpret(dtype, load)
@@ -262,7 +182,7 @@ class _Rewriter:
         statements = list(sequence.seq)
         for at, statement in enumerate(statements):
             if _is_barrier(statement) and _stores_of_registers(statements[at + 1 :]) > 1:
-                name = f"{_LOADED_BARRIER}_{self.waits}"
+                name = f"{LOADED_BARRIER}_{self.waits}"
                 statements[at] = tirx.Evaluate(tirx.call_extern("int32", name))
         return tirx.SeqStmt(statements)
 
@@ -277,7 +197,7 @@ class _Rewriter:
         elif int(index.ty.dtype.lanes) > 1:
             return load
         moved = dtype.bits * dtype.lanes // 8
-        if buffer.scope() != "global" or outer or moved not in _LOAD_BYTES or dtype.bits % 8:
+        if buffer.scope() != "global" or outer or moved not in LOAD_BYTES or dtype.bits % 8:
             return load
         element = held.bits * held.lanes // 8
         address = self.address(base, element, is_wide=not _within(buffer, element, 0))
@@ -294,7 +214,7 @@ class _Rewriter:
         words_type = {1: "int8", 2: "int16"}.get(moved, f"int32x{words}" if words > 1 else "int32")
         # Wide where extents are known only later; both are below 2**31.
         offsets = map(_as_word, (shared, address.lane))
-        name = _load_name(self.unit, moved)
+        name = load_name(self.unit, moved)
         value = tirx.call_extern(words_type, name, buffer.data, first, *offsets)
         if _is_word(load) and not self._diverges(self._inlined(base)):
             return _of_first_lane(value)
@@ -322,7 +242,7 @@ class _Rewriter:
             shared, lane = shared + parts["number"], parts["lane"]
         shared, lane = self.analyzer.simplify(shared), self.analyzer.simplify(lane)
         most = int(self.analyzer.const_int_bound(lane).max_value)
-        if self._least(lane) < 0 or most * element_bytes >= _MOST:
+        if self._least(lane) < 0 or most * element_bytes >= MOST:
             return None
         if self._least(shared) < 0 and not is_wide:
             return None
@@ -344,7 +264,7 @@ class _Rewriter:
             else:
                 begin = begin + part * factor
         bound = self.analyzer.const_int_bound(lane)
-        if self._diverges(last) or int(bound.min_value) < 0 or int(bound.max_value) >= _MOST:
+        if self._diverges(last) or int(bound.min_value) < 0 or int(bound.max_value) >= MOST:
             return [term]
         first = tirx.min(begin, last)
         most = tirx.max(tirx.min(last - first, tirx.const(int(bound.max_value), dtype)), zero)
@@ -397,7 +317,7 @@ def _as(value: Any, dtype: str) -> Any:
 def _is_barrier(statement: Any) -> bool:
     call = statement.value if isinstance(statement, tirx.Evaluate) else None
     name = call.args[0] if isinstance(call, ir.Call) and call.args else None
-    return isinstance(name, ir.StringImm) and name.value == _BARRIER
+    return isinstance(name, ir.StringImm) and name.value == BARRIER
 
 
 def is_workgroup_barrier(statement: Any) -> bool:
@@ -405,19 +325,19 @@ def is_workgroup_barrier(statement: Any) -> bool:
     call = statement.value if isinstance(statement, tirx.Evaluate) else None
     name = call.args[0] if isinstance(call, ir.Call) and call.args else None
     return isinstance(name, ir.StringImm) and (
-        name.value == _BARRIER or name.value.startswith(_LOADED_BARRIER)
+        name.value == BARRIER or name.value.startswith(LOADED_BARRIER)
     )
 
 
 def plain_barrier() -> tirx.Stmt:
     """A barrier for shared memory that does not wait for loads from global memory."""
-    return tirx.Evaluate(tirx.call_extern("int32", _BARRIER))
+    return tirx.Evaluate(tirx.call_extern("int32", BARRIER))
 
 
 def loads_memory(call: ir.Call) -> bool:
     """Whether a call is a load from global memory, as :func:`rewrite_memory` makes them."""
     name = call.args[0] if call.op.same_as(_EXTERN) and call.args else None
-    return isinstance(name, ir.StringImm) and name.value.startswith((_LOAD, _GUARDED_LOAD))
+    return isinstance(name, ir.StringImm) and name.value.startswith((LOAD, GUARDED_LOAD))
 
 
 def _stores_of_registers(statements: list[Any]) -> int:
@@ -508,4 +428,4 @@ def _within(buffer: Any, element_bytes: int, before: int) -> bool:
         if not isinstance(extent, tirx.IntImm):
             return False
         count *= int(extent)
-    return (count + before) * element_bytes < _MOST
+    return (count + before) * element_bytes < MOST
