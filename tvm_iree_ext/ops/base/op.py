@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 
 import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
@@ -14,6 +15,11 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text
 
 _MOST_BYTES = 1 << 47  # of an operand: what a process can address
+
+CANONICAL = "tvm_iree_ext.canonical"
+"""On a PrimFunc: it is an op's canonical one."""
+
+_canonical_ops: dict[str, "Op"] = {}  # whose functions this process has made
 
 
 class Op(ABC):
@@ -67,8 +73,13 @@ class Op(ABC):
         """The attributes as plain JSON values; with the signature, all that sets the meaning."""
 
     def prim_func(self) -> tirx.PrimFunc:
-        """The canonical TensorIR: right on any target, not scheduled."""
-        return canonical(self)
+        """The canonical TensorIR: right on any target, not scheduled.
+
+        Its attribute :data:`CANONICAL` is a key by which :func:`op_of` knows the op.
+        """
+        key = str(self.describe())
+        _canonical_ops.setdefault(key, self)
+        return canonical(self).with_attr(CANONICAL, key)
 
     @abstractmethod
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
@@ -103,6 +114,17 @@ class UncountedOp(Op):
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """0."""
         return 0
+
+
+def op_of(function: tirx.PrimFunc) -> Op | None:
+    """The op whose canonical function this is, as :meth:`Op.prim_func` made it in this process.
+
+    None for a function that was changed since.
+    """
+    op = _canonical_ops.get(str((function.attrs or {}).get(CANONICAL)))
+    if op is None or not tvm_ffi.structural_equal(canonical(op).body, function.body, True):
+        return None
+    return op
 
 
 @functools.singledispatch

@@ -12,9 +12,15 @@ from tvm_iree_ext.base.signature import Extent, Operand, Signature
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, EntryPoint, Imported
 from tvm_iree_ext.mlir.scalars.arith_floats import extreme
 from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions, with_functions
+from tvm_iree_ext.programs.relax_import.canonical_functions import with_canonical_ops
+from tvm_iree_ext.programs.relax_import.recognised_products import RecognisedProducts
+from tvm_iree_ext.programs.relax_import.relax_attention import Attentions
+from tvm_iree_ext.programs.relax_import.relax_convolutions import Convolutions
 from tvm_iree_ext.programs.relax_import.relax_ops import OpCalls
 from tvm_iree_ext.programs.relax_import.relax_scans import Scans
 from tvm_iree_ext.programs.relax_import.relax_sorts import Sorts
+from tvm_iree_ext.programs.relax_import.relax_transposed_convolutions import TransposedConvolutions
+from tvm_iree_ext.programs.relax_import.separate_nests import SeparateNests
 
 
 def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
@@ -27,7 +33,8 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
             type, and operators that TVM has no loops for.
     """
     calls = OpCalls()
-    lowered = {**Sorts(calls).lowered(), **Scans(calls).lowered()}
+    kinds = (Sorts, Scans, Attentions, Convolutions, TransposedConvolutions)
+    lowered = {name: how for one in kinds for name, how in one(calls).lowered().items()}
     try:
         mod = ir.transform.Sequential(
             [
@@ -39,6 +46,9 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         )(mod)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
         raise BuildError(f"{name}: TVM cannot lower the module: {error}") from error
+    mod = SeparateNests(with_canonical_ops(mod, calls)).run()
+    products = RecognisedProducts(mod, calls)
+    mod = products.run()
     mod = with_functions(mod, {v: _like_numpy(f) for v, f in prim_functions(mod).items()})
     points = []
     for var, function in relax_functions(mod).items():
@@ -48,7 +58,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         points.append(EntryPoint(var.name_hint, _signature(var.name_hint, function)))
     if not points:
         raise BuildError(f"{name}: has no Relax function that is public")
-    return Imported(name, mod, tuple(points), calls.ops)
+    return Imported(name, mod, tuple(points), calls.ops, fallbacks=tuple(products.fallbacks))
 
 
 @relax.expr_functor.mutator

@@ -19,6 +19,12 @@ class OpCalls:
     def __init__(self) -> None:
         self.ops: dict[str, Op] = {}
 
+    def key_of(self, op: Op) -> str:
+        """A key of its own for a function of an op."""
+        key = f"{op.entry}_{len(self.ops)}"
+        self.ops[key] = op
+        return key
+
     def __call__(
         self,
         builder: relax.BlockBuilder,
@@ -27,8 +33,7 @@ class OpCalls:
         results: Sequence[relax.TensorType],
     ) -> list[ir.Expr]:
         """What an op gives for operands, of these types."""
-        key = f"{op.entry}_{len(self.ops)}"
-        self.ops[key] = op
+        key = self.key_of(op)
         function = op.prim_func().with_attr(OP_ATTRIBUTE, key).without_attr("global_symbol")
         called = relax.call_tir(builder.add_func(function, key), list(operands), list(results))
         given = builder.emit(called)
@@ -37,7 +42,7 @@ class OpCalls:
         return [builder.emit(relax.TupleGetItem(given, i)) for i in range(len(results))]
 
 
-def operand_types(values: Sequence[ir.Expr]) -> list[TensorType]:
+def operand_types(kinds: Sequence[relax.TensorType]) -> list[TensorType]:
     """The types of tensors as an op takes them: an extent that is no number has a name."""
     names: dict[str, str] = {}
 
@@ -46,12 +51,15 @@ def operand_types(values: Sequence[ir.Expr]) -> list[TensorType]:
             return int(one)
         return names.setdefault(str(one), f"n{len(names)}")
 
-    return [
-        TensorType(tuple(map(extent, one.ty.shape.values)), str(one.ty.dtype)) for one in values
-    ]
+    return [TensorType(tuple(map(extent, one.shape.values)), str(one.dtype)) for one in kinds]
 
 
 def axis_of(call: relax.Call) -> int:
     """The axis along which an operator works, from 0."""
     rank: Any = len(call.args[0].ty.shape.values)
     return int(call.attrs.axis) % rank
+
+
+def by_default(builder: relax.BlockBuilder, call: relax.Call) -> ir.Expr:
+    """What TVM lowers an operator to."""
+    return call.op.get_attr("FLegalize")(builder, call)

@@ -31,7 +31,7 @@ class Scans:
             if str(x.ty.dtype) != dtype:
                 x = builder.emit_te(topi.cast, x, dtype)
             op = scan(
-                operand_types([x])[0],
+                operand_types([x.ty])[0],
                 _OF_BOOLS[region] if dtype == "bool" else region,
                 dimension=axis,
                 inclusive=not call.attrs.exclusive,

@@ -54,7 +54,7 @@ class Sorts:
         descending: bool,
     ) -> list[ir.Expr]:
         """The operands, sorted stably by the first."""
-        types = operand_types(operands)
+        types = operand_types([one.ty for one in operands])
         dimension = int(axis) % len(types[0].shape)
         op = sort(*types, dimension=dimension, region=">" if descending else "<")
         return self._calls(builder, op, operands, [one.ty for one in operands])

@@ -24,7 +24,7 @@ from typing import Any
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import UncountedOp
+from tvm_iree_ext.ops.base.op import UncountedOp, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.shapes import unused
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
@@ -97,7 +97,7 @@ class CustomOp(UncountedOp):
         return {
             "indexing_maps": [str(one) for one in self.maps],
             "iterator_types": [one.name.lower() for one in self.iterator_types],
-            "region": self.prim_func().script(),
+            "region": canonical(self).script(),
         }
 
     @property
