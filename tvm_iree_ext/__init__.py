@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         vector,
         verify,
     )
-    from tvm_iree_ext.api import build
+    from tvm_iree_ext.api import build, lower
     from tvm_iree_ext.base import errors
     from tvm_iree_ext.base.signature import TensorType
     from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
@@ -69,6 +69,7 @@ __all__ = [
     "inspection",
     "layout",
     "load",
+    "lower",
     "mlir",
     "ops",
     "program_checks",
@@ -89,7 +90,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "api": ("build",),
+    "api": ("build", "lower"),
     "base.errors": ("errors",),
     "base.signature": ("TensorType",),
     "frontends.jax_and_torch": ("from_jax", "from_torch"),

@@ -1,4 +1,4 @@
-"""``tvm_iree_ext.build``: a kernel of an op, or a program of functions."""
+"""``tvm_iree_ext.build``: a kernel of an op, or a program of functions; ``lower``: its TensorIR."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +12,11 @@ from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.programs.relax_import.from_relax import from_relax
-from tvm_iree_ext.records.record_choice import DatabaseLike
+from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
 from tvm_iree_ext.runtime.kernel import Kernel
 from tvm_iree_ext.runtime.program import Program
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.targets.names import TargetLike
+from tvm_iree_ext.targets.names import TargetLike, make_target
 
 
 @overload
@@ -78,3 +78,31 @@ def build(
         raise BuildError("a program takes no config: it has a kernel for each of its ops")
     program = source if isinstance(source, Imported) else from_relax(source)
     return build_program(program, target, database=database, folder=folder)
+
+
+def lower(
+    op: Op,
+    target: TargetLike = "llvm",
+    config: LoweringConfig | Mapping[str, Any] | None = None,
+    *,
+    database: DatabaseLike = None,
+) -> ir.IRModule:
+    """The scheduled TensorIR of an op, to be put into a module of one's own.
+
+    Its function is named ``op.entry`` and takes the operands and results of ``op.signature`` in
+    order.  :func:`build` compiles it with passes of this package for vectors, memory and GPUs;
+    TVM's pipeline for CPUs compiles it, too, without vector code of exponentials and the like.
+
+    Args:
+        op: which :mod:`tvm_iree_ext.ops` makes.
+        target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
+        config: as :func:`build` takes it.
+        database: as :func:`build` takes it.
+
+    Raises:
+        TargetError: for a target that is not known.
+        ScheduleError: when no rule builds the op, or the config does not fit.
+        TuningError: for a file of records that is named and cannot be read.
+        BuildError: for a config of another kind.
+    """
+    return lowered(op, make_target(target), kernel_build.config_of(config), database)[0]

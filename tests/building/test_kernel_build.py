@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
@@ -124,3 +125,13 @@ def test_an_interrupted_build_leaves_nothing(monkeypatch):
             ext.build(OP)
     assert cache.size()[0] == 0
     assert ext.build(OP)(*operands()).shape == SHAPE
+
+
+def test_an_op_is_lowered_without_being_built():
+    target = make_target("llvm")
+    config = choose(OP, target).heuristic(OP, target)
+    module = ext.lower(OP, config=config)
+    assert [one.name_hint for one in module.functions] == [OP.entry]
+    assert tvm_ffi.structural_equal(module, ext.lower(OP, "llvm", config.to_json(), database=()))
+    with pytest.raises(BuildError, match="config is 3; expected a LoweringConfig or a dictionary"):
+        ext.lower(OP, config=3)

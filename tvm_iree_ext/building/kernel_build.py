@@ -62,8 +62,9 @@ def build(
     check_pair()
     resolved = make_target(target)
     rule = choose(op, resolved)
-    if config is not None:
-        return _build(op, resolved, rule, _config(config), "given", folder)
+    given = config_of(config)
+    if given is not None:
+        return _build(op, resolved, rule, given, "given", folder)
     for choice, origin in choices(op, resolved, rule.name, database):
         with contextlib.suppress(ScheduleError):  # the rule may refuse another shape's config
             return _build(op, resolved, rule, choice, origin, folder)
@@ -119,9 +120,14 @@ def _write_gpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Ta
     write(folder, manifest, lambda place: write_files(code, plan, manifest.entry, place))
 
 
-def _config(config: LoweringConfig | Mapping[str, Any]) -> LoweringConfig:
+def config_of(config: LoweringConfig | Mapping[str, Any] | None) -> LoweringConfig | None:
+    """A config that a user gives, also as plain JSON; None for none.
+
+    Raises:
+        BuildError: for anything else.
+    """
+    if config is None or isinstance(config, LoweringConfig):
+        return config
     if isinstance(config, Mapping):
         return LoweringConfig.from_json(config)
-    if not isinstance(config, LoweringConfig):
-        raise BuildError(f"config is {config!r}; expected a LoweringConfig or a dictionary")
-    return config
+    raise BuildError(f"config is {config!r}; expected a LoweringConfig or a dictionary")

@@ -74,8 +74,10 @@ def test_a_product_among_other_nests_is_separated(rows, tmp_path):
     imported = from_relax(called(product, (rows, 20), (48, 20)))
     assert [op.name for op in imported.ops.values()] == ["tvm_iree_ext.contraction"]
     a, b = numbers((rows, 20)), normal(48, 20)
-    got = build_program(imported, folder=tmp_path / "p")(a, b)
-    np.testing.assert_allclose(got, np.maximum(2 * a @ b.T + 1, 0), 1e-4, 1e-4)
+    built = build_program(imported, folder=tmp_path / "p")
+    np.testing.assert_allclose(built(a, b), np.maximum(2 * a @ b.T + 1, 0), 1e-4, 1e-4)
+    kernels = [kernel.computes for kernel in built.manifest.kernels]
+    assert kernels == ["plain loops", "tvm_iree_ext.contraction"]  # what follows is its epilogue
 
 
 def summed(element):

@@ -1,6 +1,7 @@
 """The base class of ops: name, operands, attributes, and canonical TensorIR."""
 
 import functools
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -77,7 +78,7 @@ class Op(ABC):
 
         Its attribute :data:`CANONICAL` is a key by which :func:`op_of` knows the op.
         """
-        key = str(self.describe())
+        key = hashlib.sha256(str(self.describe()).encode()).hexdigest()
         _canonical_ops.setdefault(key, self)
         return canonical(self).with_attr(CANONICAL, key)
 

@@ -48,7 +48,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         raise BuildError(f"{name}: TVM cannot lower the module: {error}") from error
     mod = SeparateNests(with_canonical_ops(mod, calls)).run()
     products = RecognisedProducts(mod, calls)
-    mod = products.run()
+    mod = relax.transform.CanonicalizeBindings()(products.run())  # a call's result has one name
     mod = with_functions(mod, {v: _like_numpy(f) for v, f in prim_functions(mod).items()})
     points = []
     for var, function in relax_functions(mod).items():
