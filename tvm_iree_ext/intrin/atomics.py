@@ -1,4 +1,4 @@
-"""Atomic updates of global memory whose old value nobody asks for, for both vendors.
+"""Atomic updates of memory whose old value nobody asks for, for both vendors.
 
 A call names a function over base, position and value, which is a line of PTX on NVIDIA and of LLVM
 IR on AMD.  The order of the updates of one element is left open.
@@ -10,7 +10,15 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 
 PREFIX = "tvm_iree_ext_atomic_"
+"""How the names of functions over a base and a position of global memory begin."""
 
+_SHARED_ADD = "tvm_iree_ext_shared_add_int32"
+_CUDA_SHARED_ADD = """
+__forceinline__ __device__ void NAME(int* base, int position, int value) {
+  asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;"
+               :: "l"(__cvta_generic_to_shared(base + position)), "r"(value) : "memory");
+}
+"""
 _WHOLE = {"int32": "s32", "uint32": "u32", "int64": "s64", "uint64": "u64"}
 _FLOATS = {"float16": "f16", "float32": "f32", "float64": "f64"}
 _BITWISE = ("and", "or", "xor")
@@ -43,8 +51,16 @@ def atomic_update(kind: str, combine: str, buffer: Any, position: Any, value: An
     return T.cuda.func_call(name, buffer.data, position, value, source_code=source)
 
 
+def shared_add(kind: str, buffer: Any, position: Any, value: Any) -> Any:
+    """A call that adds to an ``int32`` of shared memory at an ``int32`` position."""
+    if kind == "rocm":
+        return tirx.call_extern("int32", _SHARED_ADD, buffer.data, position, value)
+    source = _CUDA_SHARED_ADD.replace("NAME", _SHARED_ADD)
+    return T.cuda.func_call(_SHARED_ADD, buffer.data, position, value, source_code=source)
+
+
 def with_wide_position(call: Any) -> Any:
-    """A call of an AMD's update with a position of 64 bits, as its function takes it.
+    """A call of an AMD's atomic function with a position of 64 bits, as the function takes it.
 
     TVM narrows a position that small arrays bound to 32 bits; the registers of value and position
     would then not be those that the function reads.
@@ -52,8 +68,9 @@ def with_wide_position(call: Any) -> Any:
     name = call.args[0].value if call.args and isinstance(call.args[0], ir.StringImm) else ""
     if not name.startswith(PREFIX) or str(call.args[2].ty.dtype) == "int64":
         return call
-    position = tirx.Cast("int64", call.args[2])
-    return tirx.call_extern("int32", name, call.args[1], position, call.args[3])
+    _, base, position, *rest = call.args
+    dtype = str(call.ty.dtype)
+    return tirx.call_extern(dtype, name, base, tirx.Cast("int64", position), *rest)
 
 
 def _cuda_function(name: str, combine: str, dtype: str) -> str:
@@ -85,6 +102,15 @@ def atomic_definitions() -> str:
         for combine in ("add", "min", "max", *_BITWISE):
             if has_atomic(combine, dtype):
                 lines += _amd_function(f"{PREFIX}{combine}_{dtype}", combine, dtype, kind)
+    lines += [
+        f"define linkonce_odr i32 @{_SHARED_ADD}"
+        "(ptr addrspace(3) %base, i32 %position, i32 %value) alwaysinline {",
+        "  %place = getelementptr i32, ptr addrspace(3) %base, i32 %position",
+        "  %old = atomicrmw add ptr addrspace(3) %place, i32 %value"
+        ' syncscope("workgroup") monotonic',
+        "  ret i32 0",
+        "}",
+    ]
     return "\n".join(lines)
 
 

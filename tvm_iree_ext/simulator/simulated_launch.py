@@ -3,9 +3,9 @@
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from tvm import ir, tirx
@@ -25,6 +25,10 @@ from tvm_iree_ext.simulator.translation.lane_statements import (
     translate,
 )
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+
+Place: TypeAlias = tuple[int, int, int]
+Workgroups: TypeAlias = Iterable[Place] | Callable[[Place], Iterable[Place]] | None
+"""Workgroups of a launch, or a function that gives them for a grid; None for all."""
 
 _DEVICE_KERNEL_LAUNCH = 2  # tvm's CallingConv of a device function
 
@@ -104,7 +108,7 @@ def simulate(
     function: tirx.PrimFunc | Translation,
     arguments: Sequence[Any] | Mapping[str, Any],
     *,
-    workgroups: Iterable[tuple[int, int, int]] | None = None,
+    workgroups: Workgroups = None,
     hardware: Hardware | None = None,
     written: Iterable[int | str] | Mapping[str, np.ndarray] | None = None,
 ) -> Simulation:
@@ -115,7 +119,8 @@ def simulate(
         arguments: a C-contiguous array for each buffer, changed in place, and a number for each
             scalar: by name (``A`` of a parameter ``A_ptr``), or in the order of the device
             function's parameters, which need not be that of the function it was split from.
-        workgroups: blockIdx (x, y, z) of those to run, by default all.
+        workgroups: blockIdx (x, y, z) of those to run, in this order, or a function that gives them
+            for a grid; by default all.
         hardware: by default that of the function's target.
         written: which arrays have contents before the kernel runs, by name or number, or which of
             their bytes; by default those that the kernel does not store into.
@@ -138,7 +143,9 @@ def simulate(
     findings = Findings(translation.statement_text)
     counts: Counter = Counter()
     every = itertools.product(*map(range, reversed(grid)))
-    chosen = [(x, y, z) for z, y, x in every] if workgroups is None else list(workgroups)
+    chosen = [(x, y, z) for z, y, x in every]
+    if workgroups is not None:
+        chosen = list(workgroups(grid) if callable(workgroups) else workgroups)
     with np.errstate(all="ignore"):
         for number, index in enumerate(chosen):
             if not all(0 <= i < extent for i, extent in zip(index, grid, strict=True)):

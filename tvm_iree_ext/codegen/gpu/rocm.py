@@ -31,6 +31,7 @@ from tvm_iree_ext.codegen.gpu.passes.amd_sums import use_definitions
 from tvm_iree_ext.codegen.linker import find_lld
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.intrin.atomics import atomic_definitions, with_wide_position
+from tvm_iree_ext.intrin.handed_words import handing_definitions
 from tvm_iree_ext.runtime.launch.binary_file import read_binary
 from tvm_iree_ext.runtime.launch.launch_contract import KernelReport
 from tvm_iree_ext.targets.mma.mma_kinds import Mma
@@ -60,6 +61,7 @@ def _register_callbacks() -> None:
         bfloat_definitions(mma_table().values()),
         memory_definitions(),
         atomic_definitions(),
+        handing_definitions(),
         use_definitions(),
         count_definitions(),
     )

@@ -19,7 +19,7 @@ from tvm_iree_ext.emulator.amd.scalar_instructions import write_pair
 from tvm_iree_ext.emulator.amd.wave_state import EXEC, VCC, Array, CodeStep, Waves
 
 _NOTHING = (
-    "S_NOP", "S_SLEEP", "S_SETPRIO", "S_SENDMSG", "S_CLAUSE", "S_DELAY_ALU", "S_WAIT_ALU",
+    "S_NOP", "S_SETPRIO", "S_SENDMSG", "S_CLAUSE", "S_DELAY_ALU", "S_WAIT_ALU",
     "S_WAITCNT_DEPCTR", "S_ICACHE_INV", "S_SET_INST_PREFETCH_DISTANCE", "S_INCPERFLEVEL",
     "S_DECPERFLEVEL", "S_TTRACEDATA", "S_WAKEUP", "S_SETHALT", "S_WAIT_EXPCNT", "S_WAIT_SAMPLECNT",
     "S_WAIT_BVHCNT", "S_WAITCNT_EXPCNT", "S_VERSION",
@@ -50,6 +50,8 @@ def control_step(one: Instruction) -> CodeStep | None:
         return _branch(one, _CONDITIONS[name], end + 4 * signed(constant, 16))
     if name == "S_ENDPGM":
         return _step(one, _end)
+    if name == "S_SLEEP":
+        return _step(one, _rest(end))
     if name in ("S_BARRIER", "S_BARRIER_WAIT"):
         return _step(one, _barrier(end))
     if name == "S_BARRIER_SIGNAL":
@@ -93,6 +95,16 @@ def _end(waves: Running) -> None:
 def _barrier(end: int) -> Callable[[Waves], None]:
     def execute(waves: Waves) -> None:
         waves.waiting |= waves.active
+        np.copyto(waves.pc, end, where=waves.active)
+
+    return execute
+
+
+def _rest(end: int) -> Callable[[Waves], None]:
+    """Others go on: a wave sleeps where it waits for what they store."""
+
+    def execute(waves: Waves) -> None:
+        waves.resting |= waves.active
         np.copyto(waves.pc, end, where=waves.active)
 
     return execute

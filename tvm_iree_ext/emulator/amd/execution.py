@@ -26,6 +26,7 @@ from tvm_iree_ext.emulator.findings import BARRIER, RESOURCE, Site, Where
 _BLOCK_BYTES = 48 << 20  # of registers and shared memory: what caches and patience have room for
 _BLOCK_WAVES = 512
 _MOST_STEPS = 3_000_000  # of a block: a kernel that does not end
+_MOST_RESTS = 100_000  # of a block, at which nobody else can go on
 
 # Bits of the descriptor's properties, with how many scalar registers each takes, in their order.
 _USER_REGISTERS = ((0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 1))
@@ -215,13 +216,18 @@ def parts(waves: Running, order: int, rng: np.random.Generator) -> Array:
 
 def run(waves: Running, code: CompiledCode, part: Array) -> None:
     """Execute until all waves have ended."""
-    turn, steps = 0, 0
+    turn, steps, rests = 0, 0, 0
     while True:
-        able = ~waves.ended & ~waves.waiting
+        able = ~waves.ended & ~waves.waiting & ~waves.resting
         mine = able & (part == turn)
         if not mine.any():
-            if not able.any() and not _released(waves):
-                return
+            if not able.any():
+                if waves.resting.any():
+                    rests += 1
+                    waves.outstanding.land()
+                    waves.resting[:] = False
+                elif not _released(waves):
+                    return
             turn = 1 - turn
             continue
         first = int(waves.pc[mine].min())
@@ -231,7 +237,7 @@ def run(waves: Running, code: CompiledCode, part: Array) -> None:
         waves.activate(active)
         steps += _straight(waves, code, first, limit)
         _release_full(waves)
-        if steps > _MOST_STEPS:
+        if steps > _MOST_STEPS or rests > _MOST_RESTS:
             raise EmulationError(f"{waves.kernel.name} does not end within {steps} steps")
 
 

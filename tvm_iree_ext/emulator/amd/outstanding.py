@@ -79,6 +79,13 @@ class Outstanding:
                     one.undone &= ~due
                     one.effect(due)
 
+    def land(self) -> None:
+        """Time passes: what any wave has stored is there."""
+        for one in self._operations:
+            if one.effect is not None and one.undone.any():
+                due, one.undone = one.undone, np.zeros_like(one.undone)
+                one.effect(due)
+
     def wait(self, counter: str, most: int) -> None:
         """The active waves wait until at most so many operations of a counter are left."""
         waves = self._waves

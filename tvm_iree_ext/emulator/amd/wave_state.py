@@ -64,6 +64,7 @@ class Waves:
         self.pc: Array = np.full(self.count, kernel.start, np.int64)
         self.ended: Array = np.zeros(self.count, bool)
         self.waiting: Array = np.zeros(self.count, bool)
+        self.resting: Array = np.zeros(self.count, bool)
         self.active: Array = np.ones(self.count, bool)
         self.all_active = True
         self.step: CodeStep | None = None

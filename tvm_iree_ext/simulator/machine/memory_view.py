@@ -13,6 +13,7 @@ from tvm_iree_ext.simulator.base.lane_values import Origin, Poison, Value, parts
 from tvm_iree_ext.simulator.base.simulated_memory import GLOBAL, SimulatedMemory
 from tvm_iree_ext.simulator.base.traffic import Pattern
 from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
+from tvm_iree_ext.simulator.machine.strands import Stuck
 from tvm_iree_ext.simulator.races.touches import ATOMIC, READ, WRITE, Touch
 
 
@@ -31,7 +32,13 @@ class MemoryView:
         self.ratio = max(1, dtype.itemsize // memory.unit)
 
     def load(
-        self, state: WorkgroupState, index: Value, mask: Any, statement: int, count: int = 1
+        self,
+        state: WorkgroupState,
+        index: Value,
+        mask: Any,
+        statement: int,
+        count: int = 1,
+        kind: int = READ,
     ) -> Value:
         """The elements; ``[count, lanes]`` for more than one."""
         if mask is NOBODY:
@@ -48,7 +55,7 @@ class MemoryView:
             value = self._poisoned(value, at, count, statement)
         self.count_access(state, at, count, mask, statement, store=False)
         if memory.touches is not None:
-            memory.touches.append(Touch(READ, statement, at * self.ratio, count * self.ratio, mask))
+            memory.touches.append(Touch(kind, statement, at * self.ratio, count * self.ratio, mask))
         return value
 
     def _poisoned(self, value: Any, at: np.ndarray, count: int, statement: int) -> Value:
@@ -198,6 +205,56 @@ class MemoryView:
             touch = Touch(ATOMIC, statement, at * self.ratio, self.ratio, mask)
             self.memory.touches.append(touch)
         return before
+
+    def publish(
+        self, state: WorkgroupState, index: Value, value: Value, mask: Any, statement: int
+    ) -> None:
+        """Store words at once, for other workgroups that wait for them."""
+        if mask is NOBODY:
+            return
+        at, mask = self.inside(state, index, mask, statement, 1)
+        if mask is NOBODY:
+            return
+        self.count_access(state, at, 1, mask, statement, store=True)
+        self.write(state, at, value, mask, statement, compare=False)
+        if self.memory.touches is not None:
+            touch = Touch(ATOMIC, statement, at * self.ratio, self.ratio, mask)
+            self.memory.touches.append(touch)
+
+    def seen(self, state: WorkgroupState, index: Value, mask: Any, statement: int) -> Value:
+        """Published words, 0 where there are none yet."""
+        return self.load(state, index, mask, statement, kind=ATOMIC)
+
+    def awaited(
+        self, state: WorkgroupState, index: Value, word: Value, mask: Any, statement: int
+    ) -> Any:
+        """The words, and where they are 0 what is published there.
+
+        Workgroups run one after another: what is not there does not come.
+
+        Raises:
+            Stuck: where it is not.
+        """
+        if mask is NOBODY:
+            return self.dtype.type(0)
+        word = state.decided("a word that is waited for", word, mask, statement)
+        at, mask = self.inside(state, index, mask, statement, 1)
+        found = np.where(np.asarray(word) == 0, self.array[at], word)
+        lacking = np.broadcast_to(found == 0, (state.lanes,)) & state.active(mask)
+        if lacking.any():
+            lanes = np.flatnonzero(lacking)
+            element = int(np.broadcast_to(at, (state.lanes,))[lanes[0]])
+            state.report(
+                findings.BARRIER,
+                statement,
+                lanes,
+                f"{findings.some(lanes)} wait for ever: nobody publishes element {element} of"
+                f" {self.name}",
+                self.name,
+                element,
+            )
+            raise Stuck
+        return found
 
     def count_access(
         self,

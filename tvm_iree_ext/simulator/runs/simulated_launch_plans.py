@@ -14,7 +14,12 @@ from tvm_iree_ext.runtime.launch.launch_contract import Step
 from tvm_iree_ext.runtime.launch.launcher import bind, follow, number
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
-from tvm_iree_ext.simulator.simulated_launch import Simulation, hardware_of, simulate
+from tvm_iree_ext.simulator.simulated_launch import (
+    Simulation,
+    Workgroups,
+    hardware_of,
+    simulate,
+)
 from tvm_iree_ext.simulator.translation.lane_statements import translate
 from tvm_iree_ext.simulator.translation.lookahead import look_ahead
 
@@ -25,7 +30,7 @@ def simulate_plan(
     arguments: Mapping[str, Any],
     *,
     written: Iterable[str] | None = None,
-    workgroups: Iterable[tuple[int, int, int]] | None = None,
+    workgroups: Workgroups = None,
 ) -> list[Simulation]:
     """Follow a plan; a simulation for each launch.
 
@@ -34,7 +39,8 @@ def simulate_plan(
         kernels: lowered, by name.
         arguments: an array for each buffer, changed in place, and numbers, by name.
         written: which arrays have contents at first; by default those that no kernel stores into.
-        workgroups: those to run of each launch, by default all.
+        workgroups: those to run of each launch, as of
+            :func:`~tvm_iree_ext.simulator.simulated_launch.simulate`.
 
     Raises:
         SimulationError: for arguments that do not fit, or what the simulator does not know.
@@ -44,8 +50,9 @@ def simulate_plan(
         raise SimulationError(
             f"arguments {', '.join(arguments)}; the function takes {', '.join(names)}"
         )
-    chosen = None if workgroups is None else list(workgroups)
-    followed = _Followed(plan, kernels, arguments, written, chosen)
+    if workgroups is not None and not callable(workgroups):
+        workgroups = list(workgroups)  # for each launch again
+    followed = _Followed(plan, kernels, arguments, written, workgroups)
     try:
         shapes = {name: one.shape for name, one in followed.arrays.items()}
         numbers = bind(plan, shapes, followed.numbers)
@@ -111,7 +118,7 @@ class _Followed:
         kernels: Mapping[str, tirx.PrimFunc],
         arguments: Mapping[str, Any],
         written: Iterable[str] | None,
-        workgroups: list[tuple[int, int, int]] | None,
+        workgroups: Workgroups,
     ) -> None:
         self.kernels, self.workgroups = kernels, workgroups
         self.done: list[Simulation] = []

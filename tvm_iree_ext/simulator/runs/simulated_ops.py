@@ -30,7 +30,7 @@ from tvm_iree_ext.simulator.runs.simulated_launch_plans import (
     simulate_plan,
     used_arrays,
 )
-from tvm_iree_ext.simulator.simulated_launch import Simulation
+from tvm_iree_ext.simulator.simulated_launch import Simulation, Workgroups
 from tvm_iree_ext.targets.gpu import chip_names
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
 from tvm_iree_ext.targets.names import TargetLike, make_target
@@ -57,7 +57,7 @@ def simulate_kernel(
     target: TargetLike | None = None,
     *,
     sizes: Mapping[str, int] | None = None,
-    workgroups: Iterable[tuple[int, int, int]] | None = None,
+    workgroups: Workgroups = None,
     seed: int = 0,
 ) -> Simulated:
     """Lower a kernel as it is lowered to be compiled, and simulate it on random operands.
@@ -95,6 +95,7 @@ def simulate_function(
     arguments: Mapping[str, Any],
     *,
     written: Iterable[str] | None = None,
+    workgroups: Workgroups = None,
 ) -> list[Simulation]:
     """Lower a function of one or several kernels and run it whole; one simulation a launch.
 
@@ -103,6 +104,8 @@ def simulate_function(
         target: such as ``rocm:gfx942``.
         arguments: an array for each buffer, changed in place, and numbers, by the function's names.
         written: which arrays have contents at first; by default those that no kernel stores into.
+        workgroups: those to run of each launch, as of
+            :func:`~tvm_iree_ext.simulator.simulated_launch.simulate`.
 
     Raises:
         SimulationError: for arguments that do not fit, or what the simulator does not know.
@@ -114,7 +117,7 @@ def simulate_function(
     names = dict(zip(own, (one["name"] for one in plan["parameters"]), strict=True))
     given = {names.get(name, name): value for name, value in arguments.items()}
     full = None if written is None else [names.get(name, name) for name in written]
-    return simulate_plan(plan, kernels, given, written=full)
+    return simulate_plan(plan, kernels, given, written=full, workgroups=workgroups)
 
 
 def _planned(func: tirx.PrimFunc, target: Target) -> tuple[Plan, dict[str, tirx.PrimFunc]]:
@@ -149,6 +152,7 @@ def simulate_op(
     config: LoweringConfig | None = None,
     *,
     compiled: bool = False,
+    workgroups: Workgroups = None,
 ) -> SimulatedOp:
     """Lower an op by the rule that builds it, and run its kernels on the simulator.
 
@@ -158,6 +162,8 @@ def simulate_op(
         operands: arrays and numbers by name, as the signature's arguments.
         config: by default the rule's heuristic.
         compiled: compile the kernels afterwards, too, as far as the tools at hand go.
+        workgroups: those to run of each launch, as of
+            :func:`~tvm_iree_ext.simulator.simulated_launch.simulate`.
 
     Raises:
         ScheduleError: when no rule builds the op, or the config does not fit.
@@ -183,7 +189,8 @@ def simulate_op(
         shape = [extent_value(extent, bound) for extent in operand.shape]
         results[operand.name] = np.full(shape, _UNWRITTEN).astype(numpy_dtype(operand.dtype))
     ((_, function),) = module.functions.items()
-    done = simulate_function(function, resolved, {**arguments, **results})
+    given = {**arguments, **results}
+    done = simulate_function(function, resolved, given, workgroups=workgroups)
     if compiled:
         compile_device(function, resolved).plan()
     return SimulatedOp(results, tuple(done))

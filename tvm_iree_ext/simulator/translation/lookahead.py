@@ -15,6 +15,10 @@ _COPIES = [f"ptx.cp_async_{cache}{form}" for cache in ("ca", "cg") for form in (
 _READERS = {"cuda.ldg": 0} | dict.fromkeys(_COPIES, 1)
 """Calls that only read what one of their arguments points to."""
 
+_FUNCTIONS = ("call_extern", "cuda.func_call")
+PREFIX = "tvm_iree_ext_atomic_"
+"""How the names of our atomic functions of global memory begin."""
+
 
 @dataclass(frozen=True)
 class Uses:
@@ -62,6 +66,10 @@ def look_ahead(body: Any) -> Uses:
             stored.add(rooted(base_of(node.args[0])))
             loaded.add(rooted(base_of(node.args[2])))
         names.add(name)
+        if name in _FUNCTIONS and str(node.args[0].value).startswith(PREFIX):
+            base = rooted(base_of(node.args[1]))
+            stored.add(base)
+            loaded.add(base)
         if name in _READERS:
             only_read[rooted(base_of(node.args[_READERS[name]]))] += 1
         if name in ("address_of", "tvm_access_ptr"):

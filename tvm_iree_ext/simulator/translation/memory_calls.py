@@ -1,7 +1,7 @@
 """Calls about memory: atomic operations, and copies that go on by themselves."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tvm import tirx
@@ -14,6 +14,7 @@ from tvm_iree_ext.simulator.translation.lane_expressions import (
     dtype_of,
     lanes_of,
 )
+from tvm_iree_ext.simulator.translation.lookahead import PREFIX
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.simulator.translation.value_calls import (
     EXTERNS,
@@ -66,12 +67,54 @@ def _atomic_add(tr: Expressions, node: Any) -> Code:
 def _update(combine: str, tr: Expressions, node: Any) -> Code:
     """Translate one of our atomic functions over base, position and value."""
     base, position, value = node.args[:3]
+    return atomic_at(tr, combine, _element(tr, base, position), value)
+
+
+EXTERNS["tvm_iree_ext_shared_add_"] = lambda tr, node: _update("add", tr, node)
+
+
+def _element(tr: Expressions, base: Any, position: Any) -> Pointer:
     there = pointer(tr, base)
-    return atomic_at(tr, combine, retyped(tr, there, there.dtype, tr(position)), value)
+    return retyped(tr, there, there.dtype, tr(position))
+
+
+class _Given(NamedTuple):
+    args: list[Any]
 
 
 for _combine in _COMBINE:
-    EXTERNS[f"tvm_iree_ext_atomic_{_combine}_"] = partial(_update, _combine)
+    EXTERNS[f"{PREFIX}{_combine}_"] = partial(_update, _combine)
+
+
+@extern(f"{PREFIX}ticket_")
+def _ticket(tr: Expressions, node: Any) -> Code:
+    """How many asked before."""
+    return _update("add", tr, _Given([*node.args, tirx.const(1, "int32")]))
+
+
+@extern(f"{PREFIX}store_")
+def _publish(tr: Expressions, node: Any) -> Code:
+    base, position, word = node.args
+    at, number = _element(tr, base, position), tr(word)
+    value = tr.scalar(number, dtype_of(word))
+    tr.emitter.line(f"{at.view}.publish(rt, {at.at.text}, {value}, {tr.mask}, {tr.statement})")
+    return NOTHING
+
+
+@extern(f"{PREFIX}load_")
+def _seen(tr: Expressions, node: Any) -> Code:
+    at = _element(tr, *node.args)
+    return tr.emitter.here(f"{at.view}.seen(rt, {at.at.text}, {tr.mask}, {tr.statement})", False)
+
+
+@extern(f"{PREFIX}await_")
+def _awaited(tr: Expressions, node: Any) -> Code:
+    base, position, word = node.args
+    at, number = _element(tr, base, position), tr(word)
+    value = tr.scalar(number, dtype_of(word))
+    return tr.emitter.here(
+        f"{at.view}.awaited(rt, {at.at.text}, {value}, {tr.mask}, {tr.statement})", False
+    )
 
 
 @handles("cuda.func_call")

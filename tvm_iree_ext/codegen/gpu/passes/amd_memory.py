@@ -33,6 +33,7 @@ import tvm_ffi
 from tvm import DataType, ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.target import Target
+from tvm.target import codegen as llvm
 
 from tvm_iree_ext.codegen.gpu.passes.amd_memory_functions import (
     BARRIER,
@@ -48,8 +49,10 @@ from tvm_iree_ext.codegen.gpu.passes.amd_memory_functions import (
 from tvm_iree_ext.targets.gpu import subgroup_size
 from tvm_iree_ext.tir.purity import is_guard
 
+_MOST_INDEX = 1 << 62
 _STORAGE_SYNC = ir.Op.get("tirx.tvm_storage_sync")
 _EXTERN = ir.Op.get("tirx.call_extern")
+_INTRINSIC = ir.Op.get("tirx.call_llvm_intrin")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
 
 
@@ -125,14 +128,24 @@ class _Rewriter:
         """Plain integers are put where they are used; of others nothing is known."""
         if _plain(bind.value):
             if _divided(bind.value) and not self._diverges(self._inlined(bind.value)):
+                self._bound(bind.var, self._least(bind.value), self._most(bind.value))
                 return  # computed once
             self.values[hash(bind.var)] = self._inlined(bind.value)
         elif _of_loads(bind.value) and not self._diverges(self._inlined(bind.value)):
-            if (least := self._least(bind.value)) >= 0:
-                bounds = ir.Range.from_min_extent(least, MOST - 1 - least)
-                self.analyzer.bind(bind.var, bounds, allow_override=True)
+            self._bound(bind.var, self._least(bind.value))
+        elif _is_of_first_lane(bind.value):
+            self._bound(bind.var, 0)
         else:
             self.divergent.add(hash(bind.var))
+
+    def _bound(self, var: Any, least: int, most: int = MOST - 2) -> None:
+        """A number from ``least`` to ``most``, where it is not below 0."""
+        dtype = str(var.ty.dtype)
+        most = min(most, MOST - 2) if dtype == "int32" else most
+        if 0 <= least <= most:
+            first, extent = (tirx.const(one, dtype) for one in (least, most - least + 1))
+            bounds = ir.Range.from_min_extent(first, extent)
+            self.analyzer.bind(var, bounds, allow_override=True)
 
     def _see_loop(self, loop: Any) -> None:
         if self._diverges(self._inlined(loop.min)) or self._diverges(self._inlined(loop.extent)):
@@ -273,6 +286,10 @@ class _Rewriter:
     def _least(self, value: Any) -> int:
         return int(self.analyzer.const_int_bound(self.analyzer.simplify(value)).min_value)
 
+    def _most(self, value: Any) -> int:
+        bound = self.analyzer.const_int_bound(self.analyzer.simplify(value))
+        return min(int(bound.max_value), _MOST_INDEX)
+
     def _with_subgroups(self, body: Any) -> Any:
         """``threadIdx.y`` and ``threadIdx.z`` become the first lane's, bound inside all threads."""
         mine = [
@@ -297,6 +314,14 @@ class _Rewriter:
             )
 
         return tvm_ffi.structural_map(body, (tirx.AttrStmt, bound))
+
+
+def _is_of_first_lane(value: Any) -> bool:
+    """Whether a schedule takes a number, which is not below 0, from its subgroup's first lane."""
+    if not isinstance(value, ir.Call) or not value.op.same_as(_INTRINSIC):
+        return False
+    name = llvm.llvm_get_intrinsic_name(int(value.args[0].value))
+    return str(name).startswith("llvm.amdgcn.readfirstlane")
 
 
 def _as_word(value: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tvm_iree_ext.emulator.ptx.lane_instructions.warp_instructions import bits_of_lanes  # noqa: F401
 from tvm_iree_ext.emulator.ptx.machine.execution import Execution
+from tvm_iree_ext.emulator.ptx.machine.group_state import AT_PAUSE
 from tvm_iree_ext.emulator.ptx.reading.scalar_types import Value
 from tvm_iree_ext.emulator.ptx.reading.syntax import PtxInstruction
 from tvm_iree_ext.emulator.ptx.values.operations import PtxOperation, instruction, on_lanes
@@ -52,7 +53,17 @@ def _fence_of_proxies(lanes: Execution) -> None:
     lanes.spaces.shared.fence(np.unique(lanes.groups[lanes.active.any(axis=1)]))
 
 
-@instruction("membar", "griddepcontrol", "setmaxnreg", "nanosleep", "pmevent")
+@instruction("nanosleep")
+def _nanosleep(one: PtxInstruction) -> PtxOperation:
+    """*nanosleep*: others go on first."""
+
+    def function(lanes: Execution, _time: Value) -> None:
+        lanes.executing.park(lanes, AT_PAUSE)
+
+    return on_lanes(function, [(one.operands[0], "u32")])
+
+
+@instruction("membar", "griddepcontrol", "setmaxnreg", "pmevent")
 def _nothing(one: PtxInstruction) -> PtxOperation:
     """Fences, hints to the scheduler, registers given back: nothing is to be seen of them."""
     return PtxOperation(lambda *_: np.bool_(True), (), ())

@@ -15,6 +15,9 @@ BARRIERS = 16
 AT_MBARRIER = 1 << 20
 """What a lane that waits for a phase of a barrier in memory waits for, in place of a number."""
 
+AT_PAUSE = AT_MBARRIER + 1
+"""What a lane that sleeps waits for: that nobody else can go on."""
+
 _MOST_BLOCKS = 2_000_000  # some minutes
 
 Release = Callable[[int, np.ndarray | None], None]

@@ -48,7 +48,7 @@ from tvm_iree_ext.emulator.ptx.running.program import (
 )
 from tvm_iree_ext.emulator.ptx.values.operations import PtxOperation
 
-_WAITING = ("bar", "barrier")
+_WAITING = ("bar", "barrier", "nanosleep")
 _ENDING = ("bra", "brx", "ret", "exit", "trap")
 
 

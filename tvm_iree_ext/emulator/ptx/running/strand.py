@@ -10,7 +10,7 @@ import numpy as np
 
 from tvm_iree_ext.emulator.findings import BARRIER, INSTRUCTION, Faults, Site
 from tvm_iree_ext.emulator.ptx.machine.execution import ExecutingWarps, Execution
-from tvm_iree_ext.emulator.ptx.machine.group_state import AT_MBARRIER, GroupState
+from tvm_iree_ext.emulator.ptx.machine.group_state import AT_MBARRIER, AT_PAUSE, GroupState
 from tvm_iree_ext.emulator.ptx.machine.lanes import WARP, Lanes
 from tvm_iree_ext.emulator.ptx.machine.memory_spaces import MemorySpaces
 from tvm_iree_ext.emulator.ptx.machine.pending_products import PendingProducts
@@ -59,6 +59,13 @@ class Strand(ExecutingWarps):
         if self._common is not None:
             return self._common < EXIT and self._parked == _FREE
         return bool(((self._pc < EXIT) & (self._waits == _FREE)).any())
+
+    @property
+    def pausing(self) -> bool:
+        """Whether any lane sleeps."""
+        if self._common is not None:
+            return self._parked == AT_PAUSE
+        return bool((self._waits == AT_PAUSE).any())
 
     def run(self) -> None:
         """Until no lane can go on."""
