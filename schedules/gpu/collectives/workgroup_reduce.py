@@ -132,6 +132,10 @@ class Across:
         """The values of the last lane."""
         return self.taken(values, self._lane(self.lanes - 1 - self.digit))
 
+    def of_digit(self, values: Values, digit: Expr) -> Values:
+        """The values of the lane of a digit."""
+        return self.taken(values, self._lane(digit - self.digit))
+
     def _lane(self, distance: Any) -> Expr:
         """The lane so many digits on; this one where there is none."""
         lane = self.workgroup.lane + distance * self.stride

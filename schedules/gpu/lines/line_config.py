@@ -10,7 +10,12 @@ from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two, refusal
-from tvm_iree_ext.schedules.gpu.lines.line_plan import LineConfig, LinePlan, LineShape
+from tvm_iree_ext.schedules.gpu.lines.line_plan import (
+    LEAST_TILES,
+    LineConfig,
+    LinePlan,
+    LineShape,
+)
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two, vector_elements
 from tvm_iree_ext.schedules.shared.lines import held_dtype
 from tvm_iree_ext.targets.gpu import LINE_BYTES, gpu_chip, subgroup_size
@@ -23,7 +28,7 @@ _HANDED_BYTES = LINE_BYTES  # of a row that neighbouring lanes read for another 
 _MOST_HELD = 64  # elements of a lane, each in a register
 _MOST_SLOTS = 8  # lines of a lane: what it finds of each goes through shared memory
 _WORKGROUPS_PER_CORE = 4
-_LEAST_TILES = 2  # of a part that is worth a workgroup, and more kernels
+_MOST_TILES = 64  # of a part
 
 
 def line_config(shape: LineShape, target: Target) -> LoweringConfig:
@@ -68,7 +73,7 @@ def _rows(shape: LineShape, target: Target) -> LineConfig:
         batches //= 2
     positions = along * batches * lanes * run
     lines = apart * size // lanes
-    part = _part(shape, target, positions, lines)
+    part = _part(shape, target, positions, lines, rows=True)
     return LineConfig("rows", lines, positions, *part, apart, along, run)
 
 
@@ -98,20 +103,25 @@ def _columns(shape: LineShape, target: Target) -> LineConfig:
     while lanes > 1 and lanes * along * held > 2 * length:
         lanes //= 2
     lines, positions = apart * size * run // lanes, along * lanes * held
-    part = _part(shape, target, positions, lines)
+    part = _part(shape, target, positions, lines, rows=False)
     return LineConfig("columns", lines, positions, *part, apart, along, run)
 
 
-def _part(shape: LineShape, target: Target, positions: int, lines: int) -> tuple[int, int]:
+def _part(
+    shape: LineShape, target: Target, positions: int, lines: int, *, rows: bool
+) -> tuple[int, int]:
     """A workgroup's part of a line, 0 for all, and how many share lines that the call tells."""
     wanted = _WORKGROUPS_PER_CORE * gpu_chip(target).parts[0].cores
     sharing = wanted if shape.count is None else wanted // max(1, -(-shape.count // lines))
     tiles = None if shape.length is None else -(-shape.length // positions)
-    if shape.in_order or sharing < 2 or (tiles is not None and tiles <= _LEAST_TILES):
+    if shape.in_order or sharing < 2 or (tiles is not None and tiles <= LEAST_TILES):
         return 0, 0
-    if shape.count is None or tiles is None:
-        return _LEAST_TILES * positions, wanted
-    return max(_LEAST_TILES, -(-tiles // sharing)) * positions, 0
+    told = wanted if shape.count is None or tiles is None else 0
+    if shape.looks_back and rows:
+        return positions, told
+    if told or tiles is None:
+        return LEAST_TILES * positions, told
+    return max(LEAST_TILES, -(-tiles // sharing)) * positions, 0
 
 
 def line_space(
@@ -126,11 +136,12 @@ def line_space(
         choice("apart", powers_of_two(1, _MOST_SUBGROUPS)),
     ]
     if not shape.in_order:
+        most = 1 if shape.looks_back and rows else _MOST_TILES
         tile = ("along", "run") if rows else ("along",)
         choices += [
             choice("positions", powers_of_two(1, 4 * size if rows else 16), tile),
             choice("along", powers_of_two(1, _MOST_SUBGROUPS)),
-            choice("part", powers_of_two(1, 64), ("positions",)),
+            choice("part", powers_of_two(1, most), ("positions",)),
         ]
 
     def accept(config: LoweringConfig) -> str | None:

@@ -14,6 +14,7 @@ are or how long they are, it is reckoned then.
 from dataclasses import dataclass, replace
 from math import prod
 
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
@@ -23,12 +24,15 @@ from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number, operands
-from tvm_iree_ext.schedules.emit import Index, ceil_div, known
+from tvm_iree_ext.schedules.emit import Index, ceil_div, i64, known
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shared_elements
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups_each
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import known_factor
 from tvm_iree_ext.schedules.shared.lines import Lines, static_lines
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+
+LEAST_TILES = 2
+"""Of a part that is worth a workgroup, and more kernels."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class LineShape:
         dtype: of the elements.
         in_order: whether only one lane after the other may take a line's elements.
         left: the types of what a subgroup leaves of a line for others, in shared memory.
+        looks_back: whether a row's part is one tile, of which others tell what lies before it.
     """
 
     outer: int | None
@@ -50,6 +55,7 @@ class LineShape:
     dtype: str
     in_order: bool
     left: tuple[str, ...]
+    looks_back: bool = False
 
     @staticmethod
     def of(kind: TensorType, dimension: int, in_order: bool, left: tuple[str, ...]) -> "LineShape":
@@ -109,6 +115,7 @@ class LinePlan:
         part: positions that a workgroup takes of a line; None for all.
         workgroups: how many share the lines, for which ``part`` is the least; 0 where it is all.
         promoted: the layout by which memory is accessed, where it is not ``layout``.
+        looks_back: whether a part is one tile, of which others tell what lies before it.
     """
 
     layout: NestedLayout
@@ -119,6 +126,7 @@ class LinePlan:
     part: int | None
     workgroups: int
     promoted: NestedLayout | None
+    looks_back: bool = False
 
     @property
     def subgroups(self) -> int:
@@ -157,9 +165,11 @@ class LinePlan:
         part: Index = self.part
         if self.workgroups:
             tiles = ceil_div(emit.product([lines.outer, lines.inner]), self.lines)
-            each = ceil_div(
-                ceil_div(reach, self.positions), workgroups_each(self.workgroups, tiles)
-            )
+            sharing = workgroups_each(self.workgroups, tiles)
+            along = ceil_div(reach, self.positions)
+            if self.looks_back:
+                return LineParts(part, _tiles_or_one(along, sharing))
+            each = ceil_div(along, sharing)
             part = emit.larger(emit.product([each, self.positions]), self.part)
         return LineParts(part, emit.larger(ceil_div(reach, part), 1))
 
@@ -185,6 +195,9 @@ class LinePlan:
         tile = along * max(lanes, 1) * (run // each)
         config.expect(check, "lines", fits, "what the subgroups' lanes divide")
         config.expect(check, "positions", positions % tile == 0, f"a multiple of {tile}")
+        looks_back = shape.looks_back and form == "rows" and config.part > 0
+        if looks_back:
+            config.expect(check, "part", config.part == positions, f"{positions}, as of a tile")
         config.expect(check, "part", config.part % positions == 0, f"a multiple of {positions}")
         shared = config.part > 0 or not config.workgroups
         config.expect(check, "workgroups", shared, "0 where lines are not cut")
@@ -210,7 +223,7 @@ class LinePlan:
             )  # fmt: skip
         plan = LinePlan(
             layout, size, target.kind.name, form == "rows", run, config.part or None,
-            config.workgroups, promoted,
+            config.workgroups, promoted, looks_back,
         )  # fmt: skip
         if shape.in_order:
             check.need(plan.serial, "lines are shared, but only their order gives the result")
@@ -223,6 +236,8 @@ class LinePlan:
         along, taken = self.layout.subgroup_tile[1], 0
         if along > 1:
             taken += self.lines * along * sum(map(item_bytes, shape.left))
+        if self.looks_back:
+            taken += self.lines * sum(map(item_bytes, shape.left)) + item_bytes("int32")
         if self.promoted is not None:
             item = item_bytes(shape.dtype)
             hardware = self.subgroups, self.size
@@ -230,3 +245,14 @@ class LinePlan:
                 self.promoted, self.layout, *hardware, f"uint{8 * item}", through_shared_memory=True
             )
         return taken
+
+
+def _tiles_or_one(along: Index, sharing: Index) -> Index:
+    """A line's tiles, where there are more than few and enough workgroups to share it; else 1."""
+    many, shared = known(along), known(sharing)
+    if (many is not None and many <= LEAST_TILES) or shared == 1:
+        return 1
+    if many is not None and shared is not None:
+        return many
+    worth = tirx.And(i64(along) > LEAST_TILES, i64(sharing) > 1)
+    return tirx.Select(worth, i64(along), i64(1))

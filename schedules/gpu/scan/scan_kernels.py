@@ -11,11 +11,16 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.gpu.collectives.look_back import (
+    LookBack,
+    PartsMemory,
+    take_ticket,
+)
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
-from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
+from tvm_iree_ext.schedules.gpu.emit.launches import WorkgroupShape, workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LineParts, LinePlan
 from tvm_iree_ext.schedules.gpu.lines.line_tile import LineTile, LineWords
@@ -36,15 +41,15 @@ class ScanKernels:
         return (wrapped(self.operands.combine(earlier[0], later[0])),)
 
     def emit(self) -> None:
-        """One kernel, or three; both, where the call tells which."""
-        whole_lines = replace(self.plan, part=None, workgroups=0)
+        """One kernel, or those of lines that are cut; both, where the call tells which."""
+        whole_lines = replace(self.plan, part=None, workgroups=0, looks_back=False)
         parts = self.plan.parts(self.lines)
-        if parts is None:
-            self._launch(self.plan, None)
+        if parts is None or (self.plan.looks_back and known(parts.count) == 1):
+            self._launch(whole_lines, None)
         elif known(parts.count) is not None:
             self._emit_parts(parts)
         else:
-            parts = LineParts(*map(I.Bind, (parts.positions, parts.count)))
+            parts = LineParts(*(I.Bind(i64(one)) for one in (parts.positions, parts.count)))
             with I.If(parts.count > 1):
                 with I.Then():
                     self._emit_parts(parts)
@@ -52,6 +57,9 @@ class ScanKernels:
                     self._launch(whole_lines, None)
 
     def _emit_parts(self, parts: LineParts) -> None:
+        if self.plan.looks_back:
+            self._launch_looking_back(parts)
+            return
         shape = [i64(emit.product([self.count, parts.count]))]
         totals = I.alloc_buffer(shape, self.operands.held, scope="global")
         IRBuilder.name("total_of_part", totals)
@@ -68,6 +76,23 @@ class ScanKernels:
             tile_number, part = emit.divide(wide(number), parts)
             tile = LineTile(plan, self.lines, workgroup, I.Bind(tile_number))
             _Walk(self, tile, cut, I.Bind(part), sums_only=sums_only).emit()
+
+    def _launch_looking_back(self, parts: LineParts) -> None:
+        """One pass over memory: workgroups tell one another what their parts come to."""
+        plan = self.plan
+        tiles = emit.ceil_div(self.count, plan.lines)
+        lanes = plan.layout.thread_tile[1]
+        memory = PartsMemory.declare(plan.kind, self.count, parts.count, lanes, self.operands.held)
+        memory.clear(WorkgroupShape(plan.subgroups, plan.size))
+        count = emit.product([tiles, parts.count])
+        with workgroups(count, plan.subgroups, plan.size, plan.kind) as (_, workgroup):
+            number = wide(take_ticket(workgroup, memory.tickets, 0))
+            # The same part of all lines first: they wait for nobody that starts with them.
+            part = I.Bind(tirx.truncdiv(number, i64(tiles)))
+            tile_number = I.Bind(tirx.truncmod(number, i64(tiles)))
+            tile = LineTile(plan, self.lines, workgroup, tile_number)
+            cut = _Cut(parts, memory=memory)
+            _Walk(self, tile, cut, part, sums_only=False).emit()
 
     def _scan_totals(self, cut: "_Cut") -> None:
         """A subgroup for each line: its parts' totals, from the first on, in their places."""
@@ -111,11 +136,13 @@ class ScanKernels:
 class _Cut:
     """Lines that are cut: their parts, and the totals of each line and part.
 
-    After the second kernel, the totals are those of all parts up to each one.
+    After the second kernel, the totals are those of all parts up to each one.  Where workgroups
+    look back, they are in the ``memory`` through which these hand them to one another.
     """
 
     parts: LineParts
-    totals: Any
+    totals: Any = None
+    memory: PartsMemory | None = None
 
 
 class _Walk:
@@ -153,6 +180,9 @@ class _Walk:
             self._without_elements()
         layout = plan.layout
         self.across = Across(tile.workgroup, layout, 1, (self.held,), tile.slots)
+        if self.cut is not None and self.cut.memory is not None:
+            self._one_tile(i64(first), self.cut.memory)
+            return
         with tile.walk(first, stop) as at:
             tile.load(self.source, at, self.words)
             if plan.serial:
@@ -167,6 +197,14 @@ class _Walk:
             with where(tile.first_of_line()):
                 for slot in range(tile.slots):
                     I.buffer_store(self.cut.totals, self.carry[slot], [self._place_of_part(slot)])
+
+    def _one_tile(self, at: Expr, memory: PartsMemory) -> None:
+        """The part is a tile, of which others tell what lies before it."""
+        tile = self.tile
+        tile.load(self.source, at, self.words)
+        self._together(at, self.part > 0, memory)
+        self._accumulate(at)
+        tile.store(self.target, at, self.words)
 
     def _place_of_part(self, slot: int) -> Expr:
         """Index of this part's total."""
@@ -191,7 +229,7 @@ class _Walk:
         if self.sums_only:
             return nothing
         init = nothing if self.op.inclusive else self.operands.init.load(line)
-        if self.cut is None:
+        if self.cut is None or self.cut.memory is not None:
             return init
         before = self.cut.totals[tirx.max(self._place_of_part(slot) - 1, i64(0))]
         if not self.op.inclusive:
@@ -259,8 +297,11 @@ class _Walk:
                     if self.op.inclusive:
                         self._out(batch, number, slot, self.carry[slot])
 
-    def _together(self, at: Expr, begun: Expr) -> None:
-        """All lanes of a line; ``begun`` where tiles lie before this one."""
+    def _together(self, at: Expr, begun: Expr, memory: PartsMemory | None = None) -> None:
+        """All lanes of a line; ``begun`` where tiles lie before this one.
+
+        With ``memory`` others tell what they come to.
+        """
         tile, across = self.tile, self.across
         self._place(at)
         runs = [
@@ -274,10 +315,14 @@ class _Walk:
             for later in ends[1:]:
                 total = (held(self.combine(total, later[slot])[0]),)
             totals.append(total)
+        if across.parts > 1:
+            across.leave(totals, across.digit == 0 if across.lanes > 1 else None)
+        if memory is not None:
+            self._look_back(memory, totals)
         before: list[Values] = [(held(self.carry[slot]),) for slot in range(tile.slots)]
         started = self._carried(begun)
         if across.parts > 1:
-            started = self._subgroups(totals, before, started)
+            started = self._subgroups(before, started)
         else:
             self._advance(totals, started)
         for batch in range(tile.batches):
@@ -300,6 +345,53 @@ class _Walk:
             return None
         return begun if self.cut is None else tirx.Or(begun, self.part > 0)
 
+    def _look_back(self, memory: PartsMemory, totals: Sequence[Values]) -> None:
+        """The carry, from the workgroups that have the parts before.
+
+        One subgroup of a line looks back, and leaves what it finds in shared memory.
+        """
+        across, tile = self.across, self.tile
+        alone = across.parts == 1
+        found = None
+        if not alone:
+            totals = [self._of_subgroups(slot) for slot in range(tile.slots)]
+            shape = (tile.slots * across.groups,)
+            found = I.alloc_buffer(shape, self.held, scope="shared")
+        with where(None if alone else across.part == 0):
+            look = LookBack(memory, across, self.part)
+            for slot, total in enumerate(totals):
+                line = self.operands.lines.line(*tile.line(slot))
+                mine = (
+                    across.digit == 0
+                    if tile.exists is None
+                    else tirx.And(tile.exists, across.digit == 0)
+                )
+                (before,) = look.before(line, total, self.combine, mine)
+                if found is None:
+                    self._carry_on(slot, before)
+                else:
+                    with where(across.digit == 0):
+                        I.buffer_store(found, before, [slot * across.groups + across.apart])
+        if found is not None:
+            for slot in range(tile.slots):
+                self._carry_on(slot, held(found[slot * across.groups + across.apart]))
+
+    def _carry_on(self, slot: int, before: Expr) -> None:
+        """Go on from what lies before the part."""
+        if self.op.inclusive:
+            I.buffer_store(self.carry, before, [slot])
+            return
+        init = self.carry[slot]
+        (both,) = self.combine((held(init),), (before,))
+        I.buffer_store(self.carry, tirx.Select(self.part > 0, both, init), [slot])
+
+    def _of_subgroups(self, slot: int) -> Values:
+        """What all subgroups of a line have left."""
+        total = self.across.left(slot, 0)
+        for part in range(1, self.across.parts):
+            total = (held(self.combine(total, self.across.left(slot, part))[0]),)
+        return total
+
     def _after(self, before: Values, values: Values, started: Expr | None) -> Values:
         """With what lies before, where something does."""
         both = self.combine(before, values)[0]
@@ -311,12 +403,9 @@ class _Walk:
             value = self._after((self.carry[slot],), total, started)
             I.buffer_store(self.carry, value[0], [slot])
 
-    def _subgroups(
-        self, totals: Sequence[Values], before: list[Values], started: Expr | None
-    ) -> Expr | None:
-        """Through shared memory: what lies before each subgroup, and past the tile."""
+    def _subgroups(self, before: list[Values], started: Expr | None) -> Expr | None:
+        """From what all have left: what lies before each subgroup, and past the tile."""
         across = self.across
-        across.leave(totals, across.digit == 0 if across.lanes > 1 else None)
         for slot in range(self.tile.slots):
             mine = upto = before[slot]
             for part in range(across.parts):

@@ -1,15 +1,20 @@
-"""The GPU rule for scans: one kernel for both vendors, or three where lines are few and long.
+"""The GPU rule for scans: one walk along each line or, where lines are few and long, its parts.
 
-    one     a workgroup walks along its lines, tile by tile, with what lies before in registers
-    three   what each part of a line comes to; the scan of that; each part, from what lies before
+    whole     a workgroup walks along its lines, tile by tile, with what lies before in registers
+    rows      parts are tiles; workgroups tell one another what theirs come to
+    columns   what each part of a line comes to; the scan of that; each part, from what lies before
 
-Three kernels read the input twice.  Where the call tells the extents, it tells which it is.
+Parts of columns are read twice, all else once.  A tile has few positions of a column: what
+workgroups would have to tell one another of each is no longer little beside it.  Where the call
+tells the extents, it tells which it is.
 Each tile is scanned in brackets, the earlier always first:
 
     before the tile + subgroups before + accesses before + lanes before + elements of the lane
 
 Where the order of the definition counts, a lane takes a line alone, element by element.
 """
+
+from dataclasses import replace
 
 from tvm import ir
 from tvm.script.ir_builder import IRBuilder
@@ -35,7 +40,9 @@ class GpuScan(LineRule):
     def lines(self, op: Scan) -> LineShape:
         """Shared by lanes where the op allows."""
         left = (held_dtype(op.type.dtype),)
-        return LineShape.of(op.type, op.dimension, op.in_order, left)
+        return replace(
+            LineShape.of(op.type, op.dimension, op.in_order, left), looks_back=not op.in_order
+        )
 
     def lower(self, op: Scan, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.
