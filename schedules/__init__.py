@@ -5,16 +5,13 @@ from typing import TYPE_CHECKING
 from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
-    from tvm_iree_ext.schedules.base.config import LoweringConfig
     from tvm_iree_ext.schedules.dispatch import choose
 
 __all__ = [
-    "LoweringConfig",
     "choose",
 ]
 
 _MODULES = {
-    "base.config": ("LoweringConfig",),
     "dispatch": ("choose",),
 }
 

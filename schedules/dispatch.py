@@ -6,10 +6,10 @@ from tvm import ir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_rule import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention.attention_rule import CpuAttention

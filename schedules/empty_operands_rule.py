@@ -11,9 +11,9 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.empty_operands import OfNothing
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.loops.loops_schedule import schedule_loops as cpu_loops
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule

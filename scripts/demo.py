@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "data" / "ir"
@@ -77,7 +76,7 @@ class Program:
         """Compare the result with ``want``; ``allowed`` is an error, or one for each element."""
         error = np.abs(self.got.astype(np.float64) - want.astype(np.float64))
         good = bool(np.all(error <= allowed))
-        self.verdicts[what] = f"{np.max(error):.1e}" + ("" if good else " [red]wrong[/]")
+        self.verdicts[what] = f"{np.max(error):.1e}" + ("" if good else " wrong")
         if not good:
             limit = f"{np.max(allowed):.1e}"
             self.failures.append(f"{self.name}: off {what} by {np.max(error):.1e}, not {limit}")
@@ -140,7 +139,7 @@ def load_and_run_again(all_programs: list[Program], place: Path) -> None:
         path = place / program.name / "again.npy"
         again = np.load(path) if path.exists() else np.empty(0)
         same = again.dtype == program.got.dtype and again.tobytes() == program.got.tobytes()
-        program.verdicts["loaded"] = "the same bits" if same else "[red]other[/]"
+        program.verdicts["loaded"] = "the same bits" if same else "other"
         if not same:
             why = done.stderr.strip() or "other bits"
             program.failures.append(f"{program.name}: loaded in a fresh interpreter: {why}")
@@ -148,29 +147,31 @@ def load_and_run_again(all_programs: list[Program], place: Path) -> None:
         all_programs[0].failures.append(f"the fresh interpreter: {done.stderr.strip()}")
 
 
-def table(all_programs: list[Program], peaks: dict[int, float], processors: int) -> Table:
-    result = Table(title="attention on this machine's CPU", title_justify="left")
-    result.add_column("program", no_wrap=True)
-    titles = ["query", "build s", "off PyTorch", "off reference", "us", "threads", "GFLOP/s"]
-    for title in [*titles, "of FMA peak", "loaded again"]:
-        result.add_column(title, justify="right")
+def table(all_programs: list[Program], peaks: dict[int, float], processors: int) -> list[str]:
+    from tvm_iree_ext.base.text_tables import table_lines
+
+    header = ["program", "query", "build s", "off PyTorch", "off reference", "us", "threads"]
+    header += ["GFLOP/s", "of FMA peak", "loaded again"]
+    body = []
     for program in all_programs:
-        threads = processors if program.kernel.config["parallel"] else 1
+        threads = processors if program.kernel.config.parallel else 1
         gflops = program.op.flops() / program.run_seconds / 1e9
         query = program.operands["query"]
-        result.add_row(
-            program.name,
-            f"{'x'.join(map(str, query.shape))} {SHORT[str(query.dtype)]}",
-            f"{program.build_seconds:.2f}",
-            program.verdicts.get("PyTorch", "-"),
-            program.verdicts["the reference"],
-            f"{program.run_seconds * 1e6:.1f}",
-            str(threads),
-            f"{gflops:.1f}",
-            f"{gflops / peaks[threads]:.0%}",
-            program.verdicts["loaded"],
+        body.append(
+            [
+                program.name,
+                f"{'x'.join(map(str, query.shape))} {SHORT[str(query.dtype)]}",
+                f"{program.build_seconds:.2f}",
+                program.verdicts.get("PyTorch", "-"),
+                program.verdicts["the reference"],
+                f"{program.run_seconds * 1e6:.1f}",
+                str(threads),
+                f"{gflops:.1f}",
+                f"{gflops / peaks[threads]:.0%}",
+                program.verdicts["loaded"],
+            ]
         )
-    return result
+    return ["attention on this machine's CPU", *table_lines(header, body, console.width)]
 
 
 def draw_layout(ext: Any, path: Path) -> None:
@@ -207,7 +208,8 @@ def run(place: Path) -> list[str]:
     step("load in a fresh interpreter, and run again")
     load_and_run_again(all_programs, place)
 
-    console.print(table(all_programs, peaks, processors))
+    for line in table(all_programs, peaks, processors):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     draw_layout(ext, place / "layout.svg")
     step(f"the layout as a picture: {place / 'layout.svg'}")
     step(f"the kernels: {place}/*/kernel")

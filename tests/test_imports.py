@@ -34,7 +34,7 @@ ALLOWED = {
     "layout": "numpy",
     "reference": "numpy ml_dtypes",
     "runtime": "numpy ml_dtypes tvm_ffi",
-    "processes": "tvm",
+    "processes": "",
     "tir": "tvm tvm_ffi numpy ml_dtypes",
     "targets": ".layout .runtime tvm numpy",
     "intrin": ".layout .targets tvm",
@@ -60,7 +60,7 @@ ALLOWED = {
     f" .schedules .schedules.shared {TVM}",
     "frontends": ".targets .runtime .processes .mlir .mlir.reading .programs numpy jax torch iree",
     "api": ".ops .targets .runtime .records .building .mlir .programs .schedules.base tvm",
-    "support": ".targets .runtime .schedules .catalog .registry .emulator.runs tvm numpy",
+    "support": ".runtime .catalog .registry .emulator.runs",
     "doctor": ".targets .codegen .runtime tvm",
     "simulator": f".targets .simulator {TVM} ml_dtypes",
     "simulator.runs": f"{BUILD} .schedules.base .mlir .programs .simulator {TVM}",
@@ -70,7 +70,7 @@ ALLOWED = {
     "access_checks": f".ops .targets .codegen .runtime .building .simulator {TVM}",
     "verify": f"{BUILD} .schedules.base {CHECK} {TVM} ml_dtypes",
     # Starting checks needs no TVM: only the processes that do them.
-    "program_checks": f"{PROGRAMS} {CHECK} numpy ml_dtypes",
+    "program_checks": f"{PROGRAMS} {CHECK} tvm numpy ml_dtypes",
     # Drawing programs, and saying what they mean, takes NumPy alone.
     "random_programs.drawing": "numpy",
     "random_programs.doors": f"{PROGRAMS} .frontends .random_programs.drawing numpy tvm jax torch",
@@ -148,9 +148,8 @@ def needs_tvm(row: str) -> bool:
 def inner(modules: dict[str, Path]) -> dict[str, Path]:
     """The modules but the users, by their names in the package."""
     names = {name.removeprefix(f"{PACKAGE}."): path for name, path in modules.items()}
-    return {
-        name: path for name, path in names.items() if name != PACKAGE and name.split(".")[0] != USER
-    }
+    users = (PACKAGE, USER, "__main__")
+    return {name: path for name, path in names.items() if name.split(".")[0] not in users}
 
 
 def test_every_module_has_a_row(modules):
@@ -177,7 +176,11 @@ def test_imports_follow_the_table(modules, imported):
 
 def test_users_import_public_names_only(modules, root):
     public = {*tvm_iree_ext.__all__, "base"}
-    users = {name: path for name, path in modules.items() if name.startswith(f"{PACKAGE}.{USER}")}
+    users = {
+        name: path
+        for name, path in modules.items()
+        if name.startswith((f"{PACKAGE}.{USER}", f"{PACKAGE}.__main__"))
+    }
     scripts = {path.stem: path for path in (root / "scripts").glob("*.py")}
     users |= scripts
     wrong = []

@@ -136,7 +136,7 @@ def test_the_type_checker_sees_the_mapped_folders(root, tmp_path):
 
 MISTAKES = """\
 import tvm_iree_ext as ext
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.tuning import Task
 
 op = ext.ops.attention((1, 8, 64, 64), (1, 8, 64, 64), (1, 8, 64, 64))

@@ -1,5 +1,6 @@
 """Each registered op has all that commands, tests, docs and the tuner take from the registry."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -7,10 +8,10 @@ import pytest
 from tvm import ir
 
 from tvm_iree_ext import support
-from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.errors import OpError, ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.bench import SUBJECTS, SUITES
 from tvm_iree_ext.registry import ENTRIES, find
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.verify import kernel_checks
@@ -89,7 +90,9 @@ def test_every_op_is_timed():
 def test_finds_ops_with_and_without_dialect():
     assert find("attention") is find("iree_linalg_ext.attention") is ENTRIES[find("attention").name]
     for name in ("", "softmax", "linalg_ext.attention", "attention "):
-        with pytest.raises(OpError, match=r"no op .*; registered are iree_linalg_ext"):
+        with pytest.raises(
+            OpError, match=r"no op .*; (registered are iree_linalg_ext|did you mean)"
+        ):
             find(name)
 
 
@@ -101,7 +104,23 @@ def test_a_name_that_two_dialects_have_needs_the_dialect():
         assert find(name).name == name
 
 
-def test_support_is_what_the_rules_say(monkeypatch):
+def has_rule(entry, target):
+    """Whether a rule builds the op, of whose attributes it may leave out some."""
+    for seed in range(8):
+        op, _ = entry.random_case(np.random.default_rng(seed))
+        with contextlib.suppress(ScheduleError):
+            return choose(op, target)
+    return None
+
+
+@pytest.mark.parametrize("target", support.usual_targets())
+def test_support_says_what_the_rules_build(target):
+    made = make_target(target)
+    none = {(name, target) for name, entry in ENTRIES.items() if has_rule(entry, made) is None}
+    assert none == {one for one in support.NO_RULE if one[1] == target}
+
+
+def test_support_says_what_runs_here(monkeypatch):
     here, foreign, *gpus = support.usual_targets()
     table = support.support()
     assert table.keys() == ENTRIES.keys()
@@ -112,5 +131,6 @@ def test_support_is_what_the_rules_say(monkeypatch):
         assert on_gpus != {"no"} or name != "tvm_iree_ext.contraction"
     monkeypatch.setattr("tvm_iree_ext.support.emulated_obstacle", lambda *_, **__: "no tables")
     assert support.support()["tvm_iree_ext.contraction"][gpus[1]] in ("compiles", "runs")
-    monkeypatch.setattr("tvm_iree_ext.schedules.dispatch.RULES", ())
-    assert {one for targets in support.support().values() for one in targets.values()} == {"no"}
+    missing = {("tvm_iree_ext.contraction", here)}
+    monkeypatch.setattr(support, "NO_RULE", missing)
+    assert support.support()["tvm_iree_ext.contraction"][here] == "no"

@@ -4,8 +4,9 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
+from tvm_iree_ext.base.text_tables import table_lines
 from tvm_iree_ext.tuning.report import failures_text, gain, time_text
 from tvm_iree_ext.tuning.session import Session, Update
 from tvm_iree_ext.tuning.tuner import Tuner
@@ -31,9 +32,11 @@ def shown(stream: TextIO | None = None, *, quiet: bool = False) -> Iterator[Upda
         return
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
-    with Live(console=Console(file=stream), refresh_per_second=4, transient=True) as live:
-        yield lambda session: live.update(_table(session))
+    console = Console(file=stream)
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        yield lambda session: live.update(Text(_table(session, console.width)))
 
 
 def status_line(session: Session) -> str:
@@ -67,16 +70,10 @@ class _Lines:
         print(status_line(session), file=self.stream, flush=True)
 
 
-def _table(session: Session) -> Any:
-    from rich.table import Table
-
-    table = Table(title=status_line(session), title_justify="left")
-    table.add_column("op")
-    for name in ("heuristic", "best", "gain", "trials", "failed"):
-        table.add_column(name, justify="right")
-    for tuner in session.tuners:
-        table.add_row(tuner.task.name, *_cells(tuner))
-    return table
+def _table(session: Session, width: int) -> str:
+    header = ("op", "heuristic", "best", "gain", "trials", "failed")
+    body = [(tuner.task.name, *_cells(tuner)) for tuner in session.tuners]
+    return "\n".join([status_line(session), *table_lines(header, body, width)])
 
 
 def _cells(tuner: Tuner) -> tuple[str, ...]:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.records.record_files import PathLike, user_records
 from tvm_iree_ext.runtime import tvm_runtime
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.targets.names import TargetLike, make_target
 from tvm_iree_ext.tuning.base.record_database import Database
 from tvm_iree_ext.tuning.base.task import EFFORTS, Effort, Task

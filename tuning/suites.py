@@ -6,6 +6,7 @@ from pathlib import Path
 from tvm_iree_ext import mlir, ops
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.program_lowering import program_ops
 from tvm_iree_ext.targets.names import TargetLike, make_target
@@ -102,7 +103,8 @@ def suite(name: str) -> list[Task]:
         TuningError: for one that there is not.
     """
     if name not in SUITES:
-        raise TuningError(f"no suite {name!r}; there are {', '.join(SUITES)}")
+        hint = did_you_mean(name, SUITES)
+        raise TuningError(f"no suite {name!r}; there are {', '.join(SUITES)}{hint}")
     return [Task(title, op) for title, op in SUITES[name]().items()]
 
 

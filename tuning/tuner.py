@@ -15,8 +15,8 @@ from typing import Any
 
 from tvm.target import Target
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.records.record import Record, Status
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import Decisions
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.names import target_json

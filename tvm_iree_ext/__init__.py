@@ -11,6 +11,7 @@ alone, can use :func:`load`.
 
 from typing import TYPE_CHECKING
 
+from tvm_iree_ext.base import late_torch
 from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
@@ -39,14 +40,15 @@ if TYPE_CHECKING:
     )
     from tvm_iree_ext.api import build, lower
     from tvm_iree_ext.base import errors
+    from tvm_iree_ext.base.lowering_config import LoweringConfig
     from tvm_iree_ext.base.signature import TensorType
+    from tvm_iree_ext.base.versions import __version__
     from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
     from tvm_iree_ext.programs.program_build import build_program
     from tvm_iree_ext.programs.program_explanation import explain_program
     from tvm_iree_ext.runtime.kernel import Kernel
     from tvm_iree_ext.runtime.program import Program, load
     from tvm_iree_ext.runtime.tvm_runtime import available_processors, set_num_threads, threads
-    from tvm_iree_ext.schedules.base.config import LoweringConfig
     from tvm_iree_ext.vector.stages_for_target import vector_stages
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "LoweringConfig",
     "Program",
     "TensorType",
+    "__version__",
     "available_processors",
     "bench",
     "build",
@@ -93,14 +96,16 @@ _MODULES = {
     "api": ("build", "lower"),
     "base.errors": ("errors",),
     "base.signature": ("TensorType",),
+    "base.versions": ("__version__",),
     "frontends.jax_and_torch": ("from_jax", "from_torch"),
     "programs.program_build": ("build_program",),
     "programs.program_explanation": ("explain_program",),
     "runtime.kernel": ("Kernel",),
     "runtime.program": ("Program", "load"),
     "runtime.tvm_runtime": ("available_processors", "set_num_threads", "threads"),
-    "schedules.base.config": ("LoweringConfig",),
+    "base.lowering_config": ("LoweringConfig",),
     "vector.stages_for_target": ("vector_stages",),
 }
 
+late_torch.install()
 __getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

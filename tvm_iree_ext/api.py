@@ -1,22 +1,27 @@
 """``tvm_iree_ext.build``: a kernel of an op, or a program of functions; ``lower``: its TensorIR."""
 
+from __future__ import annotations
+
+import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, overload
-
-from tvm import ir
+from typing import TYPE_CHECKING, Any, overload
 
 from tvm_iree_ext.base.errors import BuildError
-from tvm_iree_ext.building import kernel_build
-from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.building import known_builds
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.programs.program_build import build_program
-from tvm_iree_ext.programs.relax_import.from_relax import from_relax
-from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
+from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.kernel import Kernel
-from tvm_iree_ext.runtime.program import Program
-from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.targets.names import TargetLike, make_target
+
+if TYPE_CHECKING:
+    from tvm import ir
+
+    from tvm_iree_ext.base.lowering_config import LoweringConfig
+    from tvm_iree_ext.mlir.importing.imported import Imported
+    from tvm_iree_ext.runtime.program import Program
+    from tvm_iree_ext.targets.names import TargetLike
+
+_LOG = logging.getLogger(__name__)
 
 
 @overload
@@ -72,12 +77,42 @@ def build(
         BuildError: when TVM, the linker or the file system refuses.
         ArtifactError: when ``folder`` cannot be written, or holds something else.
     """
+    if isinstance(source, Op):
+        return _kernel(source, target, config, database, folder)
+    # Only programs need these, and TVM, whose import takes longer than a cached build.
+    from tvm import ir
+
+    from tvm_iree_ext.mlir.importing.imported import Imported
+    from tvm_iree_ext.programs.program_build import build_program
+    from tvm_iree_ext.programs.relax_import.from_relax import from_relax
+
     if not isinstance(source, Imported | ir.IRModule):
-        return kernel_build.build(source, target, config, database=database, folder=folder)
+        came = type(source).__name__
+        raise BuildError(f"build takes an op of tvm_iree_ext.ops; {came} came")
     if config is not None:
         raise BuildError("a program takes no config: it has a kernel for each of its ops")
     program = source if isinstance(source, Imported) else from_relax(source)
     return build_program(program, target, database=database, folder=folder)
+
+
+def _kernel(
+    op: Op,
+    target: TargetLike,
+    config: LoweringConfig | Mapping[str, Any] | None,
+    database: DatabaseLike,
+    folder: Path | str | None,
+) -> Kernel:
+    """The kernel that was built for the same request before, which takes no TVM; or a new one."""
+    request = None if folder else known_builds.request_key(op, target, config, database)
+    if request is not None and (known := known_builds.find(request)) is not None:
+        _LOG.debug("%s: built before, %s", op, known.folder)
+        return known
+    from tvm_iree_ext.building import kernel_build
+
+    kernel = kernel_build.build(op, target, config, database=database, folder=folder)
+    if request is not None:
+        known_builds.note(request, op, kernel, database)
+    return kernel
 
 
 def lower(
@@ -105,4 +140,8 @@ def lower(
         TuningError: for a file of records that is named and cannot be read.
         BuildError: for a config of another kind.
     """
-    return lowered(op, make_target(target), kernel_build.config_of(config), database)[0]
+    from tvm_iree_ext.building.kernel_build import config_of
+    from tvm_iree_ext.records.record_choice import lowered
+    from tvm_iree_ext.targets.names import make_target
+
+    return lowered(op, make_target(target), config_of(config), database)[0]

@@ -1,6 +1,7 @@
 """The one table of ops: commands, tests, docs and the tuner read it."""
 
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.base.entry import OpEntry
@@ -58,6 +59,20 @@ ENTRIES: dict[str, OpEntry] = {
     )
 }
 
+MEANT = {
+    "argmax": "arg_compare",
+    "argmin": "arg_compare",
+    "argsort": "sort",
+    "conv": "conv_2d",
+    "cumprod": "scan",
+    "cumsum": "scan",
+    "flash_attention": "attention",
+    "gemm": "contraction",
+    "scaled_dot_product_attention": "attention",
+    "sdpa": "attention",
+}
+"""Names that other libraries have for ops."""
+
 
 def find(name: str) -> OpEntry:
     """The entry of an op by its name, which may lack the dialect where only one has such an op.
@@ -71,5 +86,7 @@ def find(name: str) -> OpEntry:
     if len(found) > 1:
         raise OpError(f"op {name!r} is of several dialects; name one of {', '.join(found)}")
     if not found:
-        raise OpError(f"no op {name!r}; registered are {', '.join(ENTRIES)}")
+        short = (full.partition(".")[2] for full in ENTRIES)
+        hint = did_you_mean(name, ENTRIES if "." in name else short, MEANT)
+        raise OpError(f"no op {name!r}{hint or '; registered are ' + ', '.join(ENTRIES)}")
     return ENTRIES[found[0]]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 
 
 @dataclass(frozen=True)

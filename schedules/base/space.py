@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import product
 
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 
 Value = int | str | bool | tuple[str, ...]
 

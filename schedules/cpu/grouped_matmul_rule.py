@@ -12,10 +12,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import G, GroupedMatmul, K, M, N
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.contraction.contraction_config import PANELS, ContractionConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_heuristic import (

@@ -7,13 +7,13 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.padding import padding_number
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer
 from tvm_iree_ext.ops.families.transfer.transfer_canonical import summable, summable_offset
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.emit import strided_moves

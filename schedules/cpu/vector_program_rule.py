@@ -3,7 +3,7 @@
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.vector import VectorProgram

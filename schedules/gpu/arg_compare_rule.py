@@ -16,10 +16,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held

@@ -19,11 +19,11 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp, IteratorType
 from tvm_iree_ext.ops.families.custom_op.custom_op_canonical import tiled
 from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, in_memory
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule

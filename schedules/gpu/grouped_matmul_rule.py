@@ -19,10 +19,10 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import G, GroupedMatmul, K, M, N
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_blocks import BlockPlace, MatmulBlocks, some_steps

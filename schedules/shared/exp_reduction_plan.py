@@ -198,7 +198,7 @@ class ReductionPlan(FusedDims):
 
 
 def _part(region: Region, body: ir.Expr) -> Region:
-    return Region(region.parameters, body, str(body), None)
+    return Region.of(region.parameters, body)
 
 
 def _product_of(factors: Sequence[ir.Expr]) -> ir.Expr:

@@ -60,13 +60,19 @@ def test_an_interrupt_in_a_pass_is_no_error_of_a_build(monkeypatch, module, func
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["ops", "runtime.kernel", "runtime.program", "runtime.tvm_runtime", "codegen.gpu.gpu_pipeline"],
+    "first",
+    [
+        "from tvm_iree_ext import ops; ops.sort((4,), dimension=0).prim_func()",
+        "import tvm_iree_ext.runtime.kernel",
+        "import tvm_iree_ext.runtime.program",
+        "import tvm_iree_ext.runtime.tvm_runtime",
+        "import tvm_iree_ext.codegen.gpu.gpu_pipeline",
+    ],
 )
-def test_whichever_module_brings_tvm_brings_the_names_of_errors(module):
+def test_whatever_brings_tvm_brings_the_names_of_errors(first):
     code = f"""
 import signal
-import tvm_iree_ext.{module}
+{first}
 import tvm_ffi
 from tvm_iree_ext.base.errors import KERNEL_ERROR
 try:

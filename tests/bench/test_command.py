@@ -115,3 +115,14 @@ def test_the_command_refuses_in_one_line(command):
         command("attention", "--odd")
     with pytest.raises(SystemExit):
         command("attention", "--threads", "two")
+
+
+def test_the_table_fits_a_terminal_of_80_columns(command, tiny, monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.cli.bench.width_of", lambda stream: 80)
+    status, text = command("attention", "--quick", "--threads", 1)
+    assert status == 0
+    assert "…" not in text
+    start = text.splitlines().index(tiny.name)  # a block for the case
+    block = text.splitlines()[start : start + 3]
+    assert max(map(len, block)) <= 80
+    assert "heuristic ms" in " ".join(block)

@@ -21,9 +21,13 @@ def test_builds_and_exports_what_can_be_loaded(command, tmp_path):
         "config",
         "provenance",
         "resources",
+        "done",
         "artifact",
+        "next",
     ]
-    assert done.lines[-1].endswith(str(tmp_path / "attention"))
+    assert "done        built in " in done.out
+    assert done.lines[-2].endswith(str(tmp_path / "attention"))
+    assert done.lines[-1].startswith(f"next        tvm_iree_ext.load('{tmp_path / 'attention'}')")
     ones = np.ones((1, 2, 16, 8), "float32")
     np.testing.assert_allclose(load(tmp_path / "attention")(ones[:, :, :4], ones, ones), 1, 1e-6)
 
@@ -31,6 +35,10 @@ def test_builds_and_exports_what_can_be_loaded(command, tmp_path):
 def test_without_a_folder_it_is_in_the_cache(command, tmp_path):
     data = json.loads(command("build", "attention", *TYPES, "--json").out)
     assert data["artifact"].startswith(str(tmp_path / "cache"))
+    assert data["from_cache"] is False
+    again = command("build", "attention", *TYPES)
+    assert "done        from the cache, in 0." in again.out
+    assert "next        -o FOLDER exports it" in again.out
     assert artifact.read(data["artifact"]).op == "iree_linalg_ext.attention"
     assert data["provenance"] == "heuristic"
 

@@ -146,13 +146,65 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.stdout, done.stderr) == ("141\n", "")
 
 
-def test_starts_without_loading_tvm():
-    code = (
-        "import sys; from tvm_iree_ext.cli import main; main._parser();"
-        "assert not {'tvm', 'tvm_ffi', 'torch'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["--help"], ["build", "attention", "--help-op"], ["records", "--help"]],
+    ids=" ".join,
+)
+def test_starts_without_loading_tvm(arguments):
+    code = f"""
+import sys
+from tvm_iree_ext.cli import main
+try:
+    status = main.main({arguments})
+except SystemExit as stop:
+    status = stop.code
+loaded = {{"tvm", "tvm_ffi", "torch", "rich", "xgboost", "matplotlib"}} & set(sys.modules)
+assert not status and not loaded, (status, loaded)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_command_is_made_alone(command):
+    """As when it is used; and 'COMMAND --help' says the same as in a parser of all."""
+    for name in cli.COMMANDS:
+        alone, among_all = (
+            parser._subparsers._group_actions[0].choices for parser in
+            (cli._parser([name]), cli._parser())
+        )  # fmt: skip
+        assert list(alone) == [name]
+        assert alone[name].format_help() == among_all[name].format_help()
 
 
 def test_the_installed_command_is_main(pyproject):
     assert pyproject["project"]["scripts"] == {cli.PROGRAM: "tvm_iree_ext.cli.main:main"}
+
+
+def test_python_m_is_the_command(tmp_path):
+    command = [sys.executable, "-I", "-m", "tvm_iree_ext", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.startswith("tvm-iree-ext ")
+
+
+def test_the_log_is_shown_from_the_level_that_is_named(command, monkeypatch, caplog):
+    monkeypatch.setenv(cli.LOG_VARIABLE, "debug")
+    for _ in range(2):
+        assert command("build", "sort", "8xf32", "--set", "dimension=0").status == 0
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert any(kind == "INFO" and "built in" in text and "sort" in text for kind, text in said)
+    assert any(kind == "DEBUG" and "built before" in text for kind, text in said)
+    monkeypatch.setenv(cli.LOG_VARIABLE, "debgu")
+    done = command("list")
+    assert (done.status, done.out) == (2, "")
+    assert "TVM_IREE_EXT_LOG is 'debgu'; expected debug, info" in done.err
+    assert "did you mean 'debug'?" in done.err
+
+
+def test_tvm_says_nothing_of_its_own(tmp_path):
+    """It warns of a ROCm that no build needs, and of numbers that are known better here."""
+    command = [sys.executable, "-I", "-m", "tvm_iree_ext", "build", "sort", "8xf32"]
+    command += ["--set", "dimension=0", "--target", "rocm:gfx942"]
+    environment = {**os.environ, "TVM_IREE_EXT_CACHE": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr == ""

@@ -24,7 +24,7 @@ def program(tmp_path):
 def test_profile_lists_kernels_with_their_share_of_the_peak(command, program, tmp_path):
     trace = tmp_path / "trace.json"
     done = command("profile", program, "--threads", "1", "--runs", "2", "--trace", trace)
-    first, header, row, written = done.lines
+    first, header, _, row, written = done.lines
     assert "us a call with 1 thread; 1 call of 1 kernel" in first
     assert "of peak" in header
     assert row.endswith("plain loops: math.exp at 2:8")

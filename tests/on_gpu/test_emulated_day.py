@@ -8,7 +8,7 @@ import pytest
 from emulated_gpu import emulated_gpu
 
 from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
-from tvm_iree_ext.emulator.runs.emulated_devices import emulated_obstacle
+from tvm_iree_ext.emulator.runs.emulated_targets import emulated_obstacle
 from tvm_iree_ext.gpu_day.archive import write_archive
 from tvm_iree_ext.gpu_day.packed_checks import packed, tasks
 from tvm_iree_ext.on_gpu.archive_file import CHECKS

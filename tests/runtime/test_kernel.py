@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tvm_iree_ext.base.errors import CallError
+from tvm_iree_ext.base.errors import CallError, ScheduleError
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 X = np.arange(12, dtype="float32").reshape(3, 4)
@@ -169,7 +169,9 @@ def test_a_kernel_says_what_it_is(toys):
         "<Kernel toy.scale(x: float32[rows, 4], factor: float32[]) -> float32[rows, 4]"
         " for llvm, given config>"
     )
-    assert toys.scale.config == {"tile": 4}
+    assert toys.scale.manifest.config == {"tile": 4}
+    with pytest.raises(ScheduleError, match="unknown field tile"):
+        toys.scale.config  # noqa: B018 - of another version
     assert toys.scale.resources["code_bytes"] > 0
     assert toys.scale.resources["needs_runtime"] is False
     assert toys.row_sums.resources["needs_runtime"] is True

@@ -4,7 +4,7 @@ import pytest
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import RULES, choose
 from tvm_iree_ext.targets.names import make_target
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.targets.gpu import subgroup_size
 from tvm_iree_ext.targets.names import make_target
 

@@ -11,11 +11,11 @@ from tvm.script import tirx as T
 
 from tvm_iree_ext import registry
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.catalog.base.entry import OpEntry, exact
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules import dispatch
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 
 N = 1000
 

@@ -7,9 +7,9 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.script import tirx as T
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.schedules import dispatch
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.verify import kernel_checks
 
 COUNT = 1000

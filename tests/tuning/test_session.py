@@ -11,6 +11,7 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.tuning import display
 from tvm_iree_ext.tuning.base.record_database import Database
 from tvm_iree_ext.tuning.base.task import Task
 from tvm_iree_ext.tuning.session import tune
@@ -70,7 +71,7 @@ def test_what_beats_the_heuristic_is_kept_and_taken_by_build(tmp_path):
     assert config.register_tile["vectors"] == 16
     assert tuner.failures["crashed"] > 0
     kernel = ext.build(OP, database=path)
-    assert (kernel.provenance, kernel.config) == ("record exact", config.to_json())
+    assert (kernel.provenance, kernel.config) == ("record exact", config)
 
 
 def test_nothing_beats_the_heuristic_is_an_end(tmp_path):
@@ -246,3 +247,12 @@ def test_a_task_that_cannot_be_measured_is_left_out(tmp_path):
     assert measured.confirmed is not None
     assert left_out.confirmed is None
     assert left_out.skipped == "indices are unique; give operands"
+
+
+def test_what_is_shown_meanwhile_fits_a_terminal_of_80_columns(tmp_path):
+    session = run(tmp_path / "records.jsonl", Computed(by_vectors))
+    for width in (40, 80):
+        lines = display._table(session, width).splitlines()
+        assert max(map(len, lines[1:])) <= width
+        assert "…" not in "".join(lines)
+        assert "heuristic" in " ".join(lines)

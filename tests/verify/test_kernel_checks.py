@@ -10,10 +10,10 @@ import pytest
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import CallError, ExtError, OpError, ScheduleError, TargetError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.runtime import machine
 from tvm_iree_ext.schedules import dispatch
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.verify import kernel_checks
 from tvm_iree_ext.verify.kernel_checks import CheckReport, CheckResult

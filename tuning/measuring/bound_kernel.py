@@ -14,8 +14,8 @@ from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.signature import extent_value
 from tvm_iree_ext.on_gpu.gpu_timer import gpu_timer
 from tvm_iree_ext.on_gpu.resident_call import ResidentCall
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES
 from tvm_iree_ext.runtime.kernel import Kernel
+from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.launch.launcher import Kernels
 
 

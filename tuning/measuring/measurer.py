@@ -20,13 +20,13 @@ from typing import Any
 
 from tvm_iree_ext.base.atomic_folder import staging
 from tvm_iree_ext.base.errors import TargetError, TuningError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.processes import limits
 from tvm_iree_ext.processes.workers import Worker, WorkerDied
 from tvm_iree_ext.records.record import Status
 from tvm_iree_ext.runtime import cache, tvm_runtime
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES, chip_of, gpu_obstacle
 from tvm_iree_ext.targets.host import obstacle
 from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
 from tvm_iree_ext.tuning.measuring import trial

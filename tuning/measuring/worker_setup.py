@@ -8,7 +8,6 @@ import sys
 from dataclasses import dataclass
 
 from tvm_iree_ext.processes import limits
-from tvm_iree_ext.processes.without_torch import import_tvm
 
 _PR_SET_PDEATHSIG = 1
 _TRIAL = "tvm_iree_ext.tuning.measuring.trial"
@@ -36,7 +35,6 @@ class Conditions:
             os._exit(1)
         os.nice(self.niceness)
         limits.no_core_file()
-        import_tvm()
         importlib.import_module(_TRIAL)
         if self.memory_bytes:
             limits.limit_memory(self.memory_bytes)

@@ -10,7 +10,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from tvm_iree_ext.base.errors import TuningError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.tuning.search.trace_carrier import Carrier
 

@@ -20,12 +20,12 @@ from math import ceil, prod
 from typing import Any
 
 from tvm_iree_ext.base.errors import TargetError, TuningError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.codegen.gpu.device_code import DeviceCode, KernelResources, Launch
 from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts, KernelInstructions
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
 from tvm_iree_ext.inspection.loop_time.hot_loop_time import hot_loop_time
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.gpu import GpuChip, GpuPart, gpu_chip, subgroup_size
 from tvm_iree_ext.targets.mma.mma_table import mma_kind

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.processes.workers import Worker, WorkerDied
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.tuning.measuring.measurer import Measurer, Runner, died

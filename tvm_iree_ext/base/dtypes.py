@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.suggestions import did_you_mean
 
 _MLIR = {
     "bool": "i1",
@@ -34,6 +35,29 @@ _CANONICAL = (
     | {"index": "int64"}
 )
 
+MEANT = {
+    "b16": "bf16",
+    "boolean": "bool",
+    "byte": "i8",
+    "double": "f64",
+    "float": "f32",
+    "fp8": "f8E4M3FN",
+    "f8": "f8E4M3FN",
+    "float8": "f8E4M3FN",
+    "fp16": "f16",
+    "fp32": "f32",
+    "fp64": "f64",
+    "half": "f16",
+    "int": "i32",
+    "long": "i64",
+    "s8": "i8",
+    "s32": "i32",
+    "single": "f32",
+    "u8": "ui8",
+    "u32": "ui32",
+}
+"""What other libraries and languages call types."""
+
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 """NumPy's complex types, which no kernel takes: programs take them as two tensors of the parts."""
 
@@ -54,7 +78,8 @@ def canonical(name: object) -> str:
         name = np.dtype(name)
     text = str(name).removeprefix("torch.")
     if text not in _CANONICAL:
-        raise OpError(f"dtype {text!r} is unknown; known are {', '.join(_MLIR)}")
+        hint = did_you_mean(text, _CANONICAL, MEANT)
+        raise OpError(f"dtype {text!r} is unknown{hint or '; known are ' + ', '.join(_MLIR)}")
     return _CANONICAL[text]
 
 
@@ -66,6 +91,11 @@ def is_dtype(name: str) -> bool:
 def mlir_name(name: str) -> str:
     """MLIR's name: ``f32`` for ``float32``."""
     return _MLIR[canonical(name)]
+
+
+def mlir_names() -> tuple[str, ...]:
+    """All names of MLIR's."""
+    return tuple(_MLIR.values())
 
 
 def numpy_dtype(name: str) -> np.dtype:

@@ -4,6 +4,8 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tvm_iree_ext.base.suggestions import did_you_mean
+
 
 def on_demand(
     namespace: dict[str, Any], names: Sequence[str], modules: Mapping[str, Sequence[str]]
@@ -21,7 +23,8 @@ def on_demand(
 
     def find(name: str) -> Any:
         if name not in names:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            hint = did_you_mean(name, names)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
         home = homes.get(name, name)
         module = importlib.import_module(f"{package}.{home}")
         is_module = name not in homes or (home.endswith(f".{name}") and not hasattr(module, name))

@@ -18,6 +18,8 @@ from tvm_iree_ext.base.errors import CallError
 Extent = int | str
 Shape = tuple[Extent, ...]
 Role = Literal["input", "scalar", "result", "unused"]
+Default = bool | int | str
+"""A number with which an operand is filled that a caller leaves out; infinities are texts."""
 
 
 def shape_text(shape: Iterable[Extent]) -> str:
@@ -80,7 +82,8 @@ class Operand:
     ``least``, where it is given, is the least extent that each axis may have.  ``in_place_of`` is
     the input whose memory a result may take on a CPU: it then begins as what stands there.  Where
     one of the extents ``over`` is 0, nothing is combined, and a result is its ``init``, an input;
-    without one it is computed all the same, as of a sum without terms.
+    without one it is computed all the same, as of a sum without terms.  An input with a ``default``
+    is filled with that where a caller leaves it out.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Operand:
     in_place_of: str = ""
     init: str = ""
     over: Shape = ()
+    default: Default | None = None
 
     def __str__(self) -> str:
         if self.role == "unused":
@@ -250,6 +254,7 @@ class Signature:
                 **({"in_place_of": o.in_place_of} if o.in_place_of else {}),
                 **({"init": o.init} if o.init else {}),
                 **({"over": list(o.over)} if o.over else {}),
+                **({} if o.default is None else {"default": o.default}),
             }
             for o in self.operands
         ]
@@ -285,7 +290,7 @@ def _operand(place: int, data: Any) -> Operand:
     """An operand from what :meth:`Signature.to_json` writes for it; ValueError for all else."""
     if not isinstance(data, dict):
         raise ValueError(f"operand {place} is {data!r}")
-    fields = {"least": [], "in_place_of": "", "init": "", "over": [], **data}
+    fields = {"least": [], "in_place_of": "", "init": "", "over": [], "default": None, **data}
     for name, is_sound in _SOUND.items():
         if name not in fields:
             raise ValueError(f"operand {place} has no {name}")
@@ -293,7 +298,20 @@ def _operand(place: int, data: Any) -> Operand:
             raise ValueError(f"operand {place} has the {name} {fields[name]!r}")
     shape, least, over = (tuple(fields[name]) for name in ("shape", "least", "over"))
     home, init = fields["in_place_of"], fields["init"]
-    return Operand(fields["name"], shape, fields["dtype"], fields["role"], least, home, init, over)
+    return Operand(
+        fields["name"],
+        shape,
+        fields["dtype"],
+        fields["role"],
+        least,
+        home,
+        init,
+        over,
+        fields["default"],
+    )
+
+
+_INFINITIES = ("inf", "-inf")
 
 
 def is_shape(value: Any) -> bool:
@@ -312,6 +330,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "in_place_of": lambda value: isinstance(value, str),
     "init": lambda value: isinstance(value, str),
     "over": is_shape,
+    "default": lambda value: value is None or type(value) in (bool, int) or value in _INFINITIES,
 }
 
 

@@ -4,7 +4,6 @@ They are a pair: TVM 0.27 with tvm-ffi 0.1.15 ends the process in ``Schedule.ten
 structural comparison, so an installation with another pair is refused before it gets there.
 """
 
-import contextlib
 import importlib.metadata
 import operator
 import re
@@ -13,6 +12,18 @@ from tvm_iree_ext.base.errors import BuildError
 
 # As in pyproject.toml; a test compares them.
 PAIR = {"apache-tvm": "==0.27.0.post1", "apache-tvm-ffi": ">=0.1.14.post0,<0.1.15"}
+
+
+def installed(package: str) -> str | None:
+    """The version of a package, None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+__version__ = installed("tvm-iree-ext") or "unknown"
+"""This package's version, as pyproject.toml has it."""
 
 _COMPARE = {"==": operator.eq, ">=": operator.ge, "<": operator.lt}
 
@@ -24,9 +35,7 @@ def check_pair() -> None:
         BuildError: when one is missing or of another version; both pip requirements are named.
     """
     for package, wanted in PAIR.items():
-        found: str | None = None
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found = importlib.metadata.version(package)
+        found = installed(package)
         if found is None or not _fits(found, wanted):
             requirements = " ".join(f"'{name}{clauses}'" for name, clauses in PAIR.items())
             raise BuildError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.bench.base.bench_case import Case
 from tvm_iree_ext.bench.cases.arg_compare import arg_compare_cases
 from tvm_iree_ext.bench.cases.attention import attention_cases
@@ -76,8 +77,9 @@ def select_cases(suite: str, containing: str = "", *, quick: bool = False) -> li
     elif suite in SUITES:
         cases = SUITES[suite]()
     else:
+        hint = did_you_mean(suite, (*SUITES, "peers", "all", "growth", "programs"))
         raise ValueError(
-            f"no suite {suite!r}; there are {', '.join(SUITES)}, peers, all and growth"
+            f"no suite {suite!r}; there are {', '.join(SUITES)}, peers, all and growth{hint}"
         )
     named = [case for case in cases if any(part in case.name for part in containing.split("|"))]
     chosen = [case for case in named if not quick or case.flops < _LARGE_FLOPS]

@@ -8,15 +8,13 @@ from typing import Any
 
 from tvm.target import Target
 
-import tvm_iree_ext.schedules
+from tvm_iree_ext.building.known_builds import SOURCES, source_folders
 from tvm_iree_ext.codegen.gpu.device_code import device_tools
 from tvm_iree_ext.runtime import cache
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES
+from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.manifest import installed_versions
 from tvm_iree_ext.targets.host import obstacle
 from tvm_iree_ext.targets.names import target_json
-
-_SOURCES = (".py", ".json", ".h", ".cpp")  # tables of chips and what is exported among them
 
 
 def made_artifact(
@@ -59,11 +57,8 @@ def opens_later(target: Target) -> bool:
 def source_fingerprint() -> str:
     """A hash of this package's code: an edited schedule must not find the old kernel."""
     digest = hashlib.sha256()
-    packages = (tvm_iree_ext, tvm_iree_ext.schedules)  # the latter lies elsewhere in a clone
-    # In a clone the packages are folders of links, which rglob does not follow.
-    folders = {Path(str(package.__file__)).resolve().parent for package in packages}
-    for folder in sorted(folders):
+    for folder in source_folders():
         for path in sorted(folder.rglob("*.*")):
-            if path.suffix in _SOURCES:
+            if path.suffix in SOURCES:
                 digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import logging
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from tvm import ir
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.versions import check_pair
 from tvm_iree_ext.building.artifact_identity import is_gpu, made_artifact, opens_later
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
@@ -18,13 +21,15 @@ from tvm_iree_ext.codegen.gpu.cpp_export import device_resources, write_files
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.linker import compile_library
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.records.record_choice import DatabaseLike, choices
+from tvm_iree_ext.records.record_choice import choices
+from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
 from tvm_iree_ext.runtime.kernel import Kernel, load
 from tvm_iree_ext.runtime.manifest import Manifest
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import Rule, choose
 from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
+
+_LOG = logging.getLogger(__name__)
 
 
 def build(
@@ -91,9 +96,12 @@ def _build(
     )
 
     def make(folder: Path) -> None:
+        began = time.perf_counter()
         module = rule.lower(op, target, config)
         write_kernel = _write_gpu if is_gpu(target) else _write_cpu
         write_kernel(folder, manifest, module, target)
+        taken = time.perf_counter() - began
+        _LOG.info("%s: built in %.2f s by rule %s, %s config", op, taken, rule.name, provenance)
 
     def identity() -> dict[str, Any]:
         chosen = {"rule": rule.name, "config": manifest.config, "provenance": provenance}

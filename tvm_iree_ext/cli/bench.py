@@ -1,18 +1,18 @@
 """``tvm-iree-ext bench``: kernels timed beside their peers."""
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import ExtError
+from tvm_iree_ext.base.text_tables import table_lines, width_of
 from tvm_iree_ext.cli.bench_programs import PROGRAMS_SUITE, add_programs_options, bench_programs
 
-_FILE_COLUMNS = 140
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def numbers(text: str) -> list[int]:
@@ -70,9 +70,9 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
 
 def run_bench(args: argparse.Namespace) -> int:
     """Measure and print; 1 where a kernel or a peer computes something wrong."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = _FILE_COLUMNS
+    from rich.console import Console  # takes longer to import than 'bench --help' to be made
+
+    console = Console(width=width_of(sys.stdout))
     threads = args.threads or [1, 2][: ext.available_processors()]
     if args.suite == PROGRAMS_SUITE:
         return bench_programs(args, console, threads, _shown(console, lambda text: None))
@@ -112,7 +112,7 @@ def run_bench(args: argparse.Namespace) -> int:
         raise ExtError(f"bench: {error}") from error
     for header, body in (report.table(), report.cost_table()):
         if body:
-            console.print(_table(header, body))
+            _print_table(console, header, body)
     for line in (*report.summary(), *report.heading()):
         console.print(line, highlight=False, soft_wrap=True)
     for place in (args.json, args.markdown, args.roofline):
@@ -123,7 +123,7 @@ def run_bench(args: argparse.Namespace) -> int:
     return 1 if report.wrong else 0
 
 
-def _odd(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> int:
+def _odd(console: "Console", args: argparse.Namespace, threads: Sequence[int]) -> int:
     """The table of :mod:`tvm_iree_ext.bench.odd`, and its file; 1 where a case is above the bar."""
     if args.suite != ext.bench.PEERS:
         raise ExtError(f"bench: --odd is for the suite peers, not {args.suite}")
@@ -144,11 +144,11 @@ def _odd(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> 
                 ext.bench.write_whole(args.markdown, ext.bench.odd_markdown(found))
     except ValueError as error:
         raise ExtError(f"bench: {error}") from error
-    console.print(_table(ext.bench.ODD_HEADER, [ext.bench.odd_row(one) for one in found]))
+    _print_table(console, ext.bench.ODD_HEADER, [ext.bench.odd_row(one) for one in found])
     return 0 if all(one.is_within for one in found) else 1
 
 
-def _growth(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> int:
+def _growth(console: "Console", args: argparse.Namespace, threads: Sequence[int]) -> int:
     """The table of :mod:`tvm_iree_ext.bench.measure.growth`, and its file."""
     names = [name for name in ext.bench.SUBJECTS if args.cases in name]
     found = []
@@ -157,23 +157,20 @@ def _growth(console: Console, args: argparse.Namespace, threads: Sequence[int]) 
         for name in names:
             shown(f"{name}, {count} threads")
             found.append(ext.bench.measure_growth(name, threads=count))
-    console.print(_table(ext.bench.GROWTH_HEADER, [ext.bench.growth_row(one) for one in found]))
+    rows = [ext.bench.growth_row(one) for one in found]
+    _print_table(console, ext.bench.GROWTH_HEADER, rows)
     if args.markdown is not None:
         ext.bench.write_whole(args.markdown, ext.bench.growth_markdown(found))
     return 0
 
 
-def _shown(console: Console, update: Callable[[str], None]) -> Callable[[str], None]:
+def _shown(console: "Console", update: Callable[[str], None]) -> Callable[[str], None]:
     """Beside the spinner of a terminal; elsewhere as lines."""
     if console.is_terminal:
         return update
     return lambda text: console.print(text, highlight=False, soft_wrap=True)
 
 
-def _table(header: Sequence[str], body: Sequence[Sequence[str]]) -> Table:
-    table = Table()
-    for number, name in enumerate(header):
-        table.add_column(name, justify="right" if number else "left", no_wrap=number == 0)
-    for cells in body:
-        table.add_row(*cells)
-    return table
+def _print_table(console: "Console", header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
+    for line in table_lines(header, body, console.width):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

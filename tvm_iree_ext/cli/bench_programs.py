@@ -3,13 +3,14 @@
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import ExtError
-from tvm_iree_ext.cli.verify import count_from
+from tvm_iree_ext.cli.parser import count_from
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PROGRAMS_SUITE = "programs"
 
@@ -48,7 +49,7 @@ def add_programs_options(parser: argparse.ArgumentParser) -> None:
 
 def bench_programs(
     args: argparse.Namespace,
-    console: Console,
+    console: "Console",
     threads: Sequence[int],
     progress: Callable[[str], None],
 ) -> int:

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,46 +76,61 @@ def add_op_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_build(args: argparse.Namespace) -> None:
     """Build, export, and print what came out."""
+    began = time.time()
     if args.op.endswith(SUFFIXES):
-        data = _build_program(args)
+        built, data = _build_program(args)
     elif args.help_op:
         print(explained(args.op))
         return
     else:
-        data = _build_kernel(args)
+        built, data = _build_kernel(args)
+    is_old = built.folder.joinpath("manifest.json").stat().st_mtime < began
+    seconds = time.time() - began
+    folder = built.folder if args.output is None else built.export(args.output)
     if args.json:
-        print(json.dumps(data, indent=2))
+        found = {**data, "from_cache": is_old, "seconds": seconds, "artifact": str(folder)}
+        print(json.dumps(found, indent=2))
         return
+    data["done"] = f"{'from the cache, in' if is_old else 'built in'} {seconds:.1f} s"
+    data |= {"artifact": str(folder), "next": _next(args, folder)}
     for name, value in data.items():
         print(f"{name:<10}  {value if isinstance(value, str) else json.dumps(value)}")
 
 
-def _build_program(args: argparse.Namespace) -> dict[str, Any]:
+def _next(args: argparse.Namespace, folder: Path) -> str:
+    """What to do with an artifact."""
+    if args.output is None:
+        return "-o FOLDER exports it; in Python, tvm_iree_ext.build finds it at once"
+    place = shlex.quote(str(folder))
+    if args.target.partition(":")[0] != "llvm":
+        return f"where that GPU is: python {place}/launch.py ARRAY.npy ..."
+    return f"tvm_iree_ext.load({str(folder)!r}), or tvm-iree-ext run {place} --inputs FILE.npz"
+
+
+def _build_program(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     if args.operands or args.set or args.config is not None or args.help_op:
         raise MlirError(f"{args.op} is a program, which has no operands, attributes or config")
     imported = ext.mlir.import_program(Path(args.op))
     program = ext.build_program(imported, args.target)
-    return {
+    return program, {
         "program": program.name,
         "functions": {name: type_text(one.signature) for name, one in program.items()},
         "target": dict(program.target),
         "resources": dict(program.resources),
-        "artifact": str(program.folder if args.output is None else program.export(args.output)),
     }
 
 
-def _build_kernel(args: argparse.Namespace) -> dict[str, Any]:
+def _build_kernel(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     config = None if args.config is None else read_config(args.config)
     op = make_op(args.op, args.operands, args.set)
     kernel = ext.build(op, args.target, config)
-    return {
+    return kernel, {
         "op": str(op),
         "attributes": op.attributes,
         "target": dict(kernel.target),
-        "config": dict(kernel.config),
+        "config": kernel.config.to_json(),
         "provenance": kernel.provenance,
         "resources": dict(kernel.resources),
-        "artifact": str(kernel.folder if args.output is None else kernel.export(args.output)),
     }
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.cli.verify import count_from
+from tvm_iree_ext.cli.parser import count_from
 
 _TELLING = 30  # seconds between two words of how far it is
 

@@ -7,12 +7,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 import tvm_iree_ext as ext
 from tvm_iree_ext.cli.operands import UsageError
-from tvm_iree_ext.cli.verify import count_from
+from tvm_iree_ext.cli.parser import count_from
+from tvm_iree_ext.cli.progress import bar
 
 _ARCHIVE = "gpu-day.zip"
 _LEAST_TUNED_S = 60.0  # of which half goes into turns at the end
@@ -123,15 +121,11 @@ def _tune(target: str, seconds: float, out: Path) -> None:
 
 def _pack(path: Path, order: "ext.gpu_day.PackOrder", jobs: int) -> int:
     """Pack with a bar, and print what could not be; returns how many failed."""
-    console = Console(stderr=True)
-    columns = (TextColumn("pack"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    off = not sys.stderr.isatty()
     unsupported: Counter[str] = Counter()
     problems = kernels = 0
-    with Progress(*columns, console=console, transient=True, disable=off) as progress:
-        bar = progress.add_task("pack", total=order.count)
+    with bar("pack", order.count) as advance:
         for one in ext.gpu_day.pack(path, order, jobs=jobs):
-            progress.advance(bar)
+            advance()
             kernels += one.count
             if one.unsupported:
                 unsupported[one.problem] += 1

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.cli.verify import count_from
+from tvm_iree_ext.cli.parser import count_from
 
 
 def add_gpu_sweep(commands: argparse._SubParsersAction) -> None:

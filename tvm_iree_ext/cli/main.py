@@ -6,7 +6,7 @@ Exit status: 0 done, 1 the request cannot be met, 2 the command line is wrong, 1
 
 import argparse
 import contextlib
-import importlib.metadata
+import importlib
 import os
 import signal
 import sys
@@ -15,34 +15,45 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tvm_iree_ext.base.errors import ExtError
-from tvm_iree_ext.cli.bench import add_bench
-from tvm_iree_ext.cli.build import add_build
-from tvm_iree_ext.cli.doctor import add_doctor
-from tvm_iree_ext.cli.emulate import add_emulate
-from tvm_iree_ext.cli.fleet import add_fleet
-from tvm_iree_ext.cli.fuzz import add_fuzz
-from tvm_iree_ext.cli.gpu_day import add_gpu_day
-from tvm_iree_ext.cli.gpu_sweep import add_gpu_sweep
-from tvm_iree_ext.cli.gpu_table import add_gpu_table
-from tvm_iree_ext.cli.inspect import add_inspect
-from tvm_iree_ext.cli.layout import add_layout
-from tvm_iree_ext.cli.list import add_list
+from tvm_iree_ext.base.suggestions import did_you_mean, near_file
 from tvm_iree_ext.cli.operands import UsageError
-from tvm_iree_ext.cli.profile import add_profile
-from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
-from tvm_iree_ext.cli.records import add_records
-from tvm_iree_ext.cli.simulate import add_simulate
-from tvm_iree_ext.cli.tune import add_tune
-from tvm_iree_ext.cli.vector_stages import add_vector_stages
-from tvm_iree_ext.cli.verify import add_verify
+from tvm_iree_ext.cli.parser import CommandParser
 
 PROGRAM = "tvm-iree-ext"
+LOG_VARIABLE = "TVM_IREE_EXT_LOG"
+_LEVELS = ("debug", "info", "warning", "error")
 _PACKAGES = ("tvm-iree-ext", "apache-tvm", "apache-tvm-ffi")
+
+COMMANDS = {
+    "doctor": "doctor",
+    "list": "list",
+    "build": "build",
+    "import": "programs",
+    "run": "programs",
+    "profile": "profile",
+    "run-checks": "programs",
+    "check-programs": "programs",
+    "verify": "verify",
+    "fuzz": "fuzz",
+    "bench": "bench",
+    "tune": "tune",
+    "records": "records",
+    "fleet": "fleet",
+    "layout": "layout",
+    "inspect": "inspect",
+    "gpu-table": "gpu_table",
+    "gpu-day": "gpu_day",
+    "gpu-sweep": "gpu_sweep",
+    "simulate": "simulate",
+    "emulate": "emulate",
+    "vector-stages": "vector_stages",
+}
+"""Each command, and the module here that has it: imported when the command is used."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    args = _parse(_parser(), argv)
+    args = _parse(sys.argv[1:] if argv is None else argv)
     if sys.stdout is None:
         return _complain("standard output is closed; send it to /dev/null where none is wanted")
     try:
@@ -51,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain("the working directory was deleted; change to another one")
     signals: list[int] = []
     try:
+        _show_log(os.environ.get(LOG_VARIABLE))
         with _sigterm_interrupts(signals):
             status = args.run(args)
             sys.stdout.flush()
@@ -58,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _complain(str(error), 2)
     except ExtError as error:
-        return _complain(str(error))
+        return _complain(_with_file(str(error), sys.argv[1:] if argv is None else argv))
     except ImportError as error:
         return _complain(f"{error}; '{PROGRAM} doctor' says what is missing")
     except BrokenPipeError:  # as when piped into head
@@ -71,6 +83,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signals:
             return _complain("ended by SIGTERM", 128 + signal.SIGTERM)
         return _complain("interrupted", 130)
+
+
+def _show_log(level: str | None) -> None:
+    """Print what the package logs from a level on, where one is named."""
+    if not level:
+        return
+    if level.lower() not in _LEVELS:
+        hint = did_you_mean(level, _LEVELS)
+        raise UsageError(f"{LOG_VARIABLE} is {level!r}; expected {', '.join(_LEVELS)}{hint}")
+    import logging
+
+    logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("tvm_iree_ext").setLevel(level.upper())
+
+
+def _with_file(message: str, argv: Sequence[str]) -> str:
+    """The message, and the file that was meant where it names one that is not there."""
+    for word in argv:
+        name = word.rpartition("=")[2] if word[:1] == "-" else word
+        # Words such as ops and types are no files: those have a suffix, or a folder.
+        is_path = os.sep in name or bool(os.path.splitext(name)[1])
+        if is_path and name in message and "did you mean" not in message:
+            return message + ("" if os.path.lexists(name) else near_file(name))
+    return message
 
 
 def _complain(message: str, status: int = 1) -> int:
@@ -102,51 +138,43 @@ def _sigterm_interrupts(signals: list[int]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """A parser of all commands, or of the one that ``argv`` begins with: that is made sooner."""
+    parser = CommandParser(
         prog=PROGRAM, description="IREE's LinalgExt and VectorExt ops on Apache TVM."
     )
-    parser.add_argument("--version", action="version", version=_versions())
+    parser.add_argument("--version", action=_Versions, help="print versions, and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (
-        add_doctor,
-        add_list,
-        add_build,
-        add_import,
-        add_run,
-        add_profile,
-        add_run_checks,
-        add_check_programs,
-        add_verify,
-        add_fuzz,
-        add_bench,
-        add_tune,
-        add_records,
-        add_fleet,
-        add_layout,
-        add_inspect,
-        add_gpu_table,
-        add_gpu_day,
-        add_gpu_sweep,
-        add_simulate,
-        add_emulate,
-        add_vector_stages,
-    ):
-        add(commands)
+    for name in argv[:1] if argv and argv[0] in COMMANDS else COMMANDS:
+        module = importlib.import_module(f"tvm_iree_ext.cli.{COMMANDS[name]}")
+        getattr(module, f"add_{name.replace('-', '_')}")(commands)
     return parser
 
 
-def _parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; operands may also stand behind options, which argparse does not take."""
-    args, rest = parser.parse_known_args(argv)
+    args, rest = _parser(argv).parse_known_args(argv)
     if rest and (not hasattr(args, "operands") or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        args.parser.error(args.parser.unrecognized(rest))
     if rest:
         args.operands = [*args.operands, *rest]
     return args
 
 
+class _Versions(argparse.Action):
+    """Print versions, which take a while to be found, and exit."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(_versions())
+        parser.exit()
+
+
 def _versions() -> str:
+    import importlib.metadata  # longer to import than most commands take to start
+
     found = []
     for package in _PACKAGES:
         try:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.dtypes import MEANT, mlir_names
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.suggestions import did_you_mean, meant
 
 
 class UsageError(OpError):
@@ -21,6 +23,7 @@ class UsageError(OpError):
 
 # Functions that make an op of another name: the short forms.
 _SHORT = frozenset({"matmul"})
+_MEANT = {"gemm": "matmul", "mm": "matmul", "bmm": "matmul"}
 
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 # Capitals, since a small x separates extents.
@@ -34,7 +37,11 @@ def op_function(op: str) -> Callable[..., Any]:
     Raises:
         OpError: for an unknown name.
     """
-    return getattr(ext.ops, op) if op in _SHORT else ext.registry.find(op).make
+    if op in _SHORT:
+        return getattr(ext.ops, op)
+    if "." not in op and meant(op, _SHORT, _MEANT) in _SHORT:
+        raise OpError(f"no op {op!r}{did_you_mean(op, _SHORT, _MEANT)}")
+    return ext.registry.find(op).make
 
 
 def explained(op: str) -> str:
@@ -89,7 +96,8 @@ def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
 
 def _check_name(op: str, what: str, name: str, known: Sequence[str], given: dict[str, Any]) -> None:
     if name not in known:
-        raise UsageError(f"{op}: no {what} {name!r}; there are {', '.join(known) or 'none'}")
+        there = f"{op}: no {what} {name!r}; there are {', '.join(known) or 'none'}"
+        raise UsageError(f"{there}{did_you_mean(name, known)}")
     if name in given:
         raise UsageError(f"{op}: {what} {name!r} came twice")
 
@@ -119,10 +127,22 @@ def parse_type(text: str) -> Any:
         if match is None:
             raise OpError(
                 f"{text!r} is not a type such as 1x8xSEQx64xf32: {part!r} is neither a number,"
-                " a name in capitals, '?' nor, at the end, a dtype"
+                f" a name in capitals, '?' nor, at the end, a dtype{_meant_type(text, part)}"
             )
         shape.append(int(part) if match["number"] else part)
     return tuple(shape) if dtype is None else ext.TensorType(tuple(shape), dtype)
+
+
+def _meant_type(text: str, part: str) -> str:
+    """A suggestion for a type of which a part is no dtype, or a name in small letters."""
+    *extents, last = text.split("x")
+    if part == last:
+        name = meant(part, mlir_names(), MEANT)
+        return "" if name is None else f"; did you mean {'x'.join([*extents, name])!r}?"
+    if not part.isidentifier():
+        return ""
+    extents = [one.upper() if one == part else one for one in extents]
+    return f"; did you mean {'x'.join([*extents, last])!r}?"
 
 
 def parse_value(text: str) -> Any:

@@ -1,12 +1,14 @@
 """``tvm-iree-ext profile``: where the time of a program goes."""
 
 import argparse
+import sys
 from contextlib import nullcontext
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, ExtError
+from tvm_iree_ext.base.text_tables import width_of
+from tvm_iree_ext.cli.parser import count_from
 from tvm_iree_ext.cli.programs import ARRAYS, find_function
-from tvm_iree_ext.cli.verify import count_from
 
 
 def add_profile(commands: argparse._SubParsersAction) -> None:
@@ -62,7 +64,7 @@ def run_profile(args: argparse.Namespace) -> None:
                 (peaks,) = ext.bench.measure_peaks((profile.threads,))
     except ValueError as error:  # more threads than there are
         raise ExtError(f"profile: {error}") from error
-    print(profile.table(peaks))
+    print(profile.table(peaks, width_of(sys.stdout)))
     if args.trace is not None:
         profile.write_trace(args.trace)
         print(f"written: {args.trace}")

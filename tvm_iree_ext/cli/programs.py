@@ -7,7 +7,8 @@ from typing import Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, RecordError
-from tvm_iree_ext.cli.verify import count_from
+from tvm_iree_ext.base.suggestions import did_you_mean
+from tvm_iree_ext.cli.parser import count_from
 
 SUFFIXES = (".mlir", ".mlirbc")
 """Suffixes of MLIR files, which tell them from ops and artifacts."""
@@ -107,7 +108,8 @@ def find_function(program: str, name: str | None) -> tuple[str, Any]:
     if name is None:
         return loaded.main.name, loaded.main
     if name not in loaded:
-        raise CallError(f"{program} has no function {name!r}; there are {', '.join(loaded)}")
+        hint = did_you_mean(name, loaded)
+        raise CallError(f"{program} has no function {name!r}; there are {', '.join(loaded)}{hint}")
     return name, loaded[name]
 
 

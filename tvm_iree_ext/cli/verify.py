@@ -1,17 +1,12 @@
 """``tvm-iree-ext verify``: kernels against examples with known results, and random ones."""
 
 import argparse
-import contextlib
 import json
-import sys
-from collections.abc import Iterator
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.cli.parser import count_from
+from tvm_iree_ext.cli.progress import bar
 
 _COUNT = 20
 
@@ -94,17 +89,6 @@ def _add_checks(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def count_from(least: int) -> Any:
-    """An argparse type for a whole number from ``least``."""
-
-    def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}")
-        return int(text)
-
-    return parse
-
-
 def run_verify(args: argparse.Namespace) -> int:
     """Check, and print what failed, what is not supported, and the counts."""
     cases = []
@@ -113,7 +97,7 @@ def run_verify(args: argparse.Namespace) -> int:
     if args.examples is None or args.cases is not None or args.case is not None:
         cases += ext.verify.random_cases(args.op, args.cases or _COUNT, args.seed, args.case)
     results = []
-    with _progress(len(cases)) as advance:
+    with bar("verify", len(cases)) as advance:
         how = {"simulate": args.simulate, "compiled": args.compiled, "passes": args.passes}
         how |= {"guard": args.guard, "emulate": args.emulate}
         for result in ext.verify.check(cases, args.target, **how, jobs=args.jobs):
@@ -131,14 +115,3 @@ def run_verify(args: argparse.Namespace) -> int:
     if len(report.of("unsupported")) == len(results):
         raise OpError("verify: nothing was run, so nothing is known to be right")
     return 1 if report.of("failed") else 0
-
-
-@contextlib.contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A bar on a terminal, and nothing elsewhere; yields what moves it on."""
-    console = Console(stderr=True)
-    columns = (TextColumn("verify"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    off = not sys.stderr.isatty()
-    with Progress(*columns, console=console, transient=True, disable=off) as progress:
-        task = progress.add_task("verify", total=total)
-        yield lambda: progress.advance(task)

@@ -5,6 +5,7 @@ The library is linked without start files, and its only import beside the C and 
 """
 
 import importlib.util
+import logging
 import os
 import shlex
 import shutil
@@ -28,6 +29,8 @@ from tvm_iree_ext.targets.host import vector_extensions
 _COMPILER_FLAGS = ("-shared", "-fPIC", "-nostartfiles", "-Wl,-z,now", "-Wl,--as-needed")
 _LINKER_FLAGS = ("-shared", "-z", "now")
 _SECTION_EXECUTABLE = 4  # SHF_EXECINSTR
+
+_LOG = logging.getLogger(__name__)
 
 
 def compile_library(
@@ -119,6 +122,7 @@ def _lld() -> list[str]:
 def _link(linker: Sequence[str], output: str, objects: Sequence[str]) -> None:
     libraries = ["-lm"] if "-nostartfiles" in linker else []
     command = [*linker, "-o", output, *objects, *libraries]
+    _LOG.debug("%s", shlex.join(command))
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip()

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from tvm_iree_ext.base.errors import BuildError, ScheduleError, TargetError
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.codegen.gpu.device_code import KernelResources, compile_device
 from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts
 from tvm_iree_ext.inspection.hot_loop_kernels import CASES, ORDERS, Bound
@@ -133,7 +134,9 @@ def gpu_table(
 def _named(given: Iterable[str], known: Sequence[str], what: str) -> Sequence[str]:
     given = tuple(given)
     if unknown := [name for name in given if name not in known]:
-        raise ScheduleError(f"gpu-table: {what} {unknown[0]} is unknown; one of {', '.join(known)}")
+        hint = did_you_mean(unknown[0], known)
+        listed = ", ".join(known)
+        raise ScheduleError(f"gpu-table: {what} {unknown[0]} is unknown; one of {listed}{hint}")
     return given or known
 
 

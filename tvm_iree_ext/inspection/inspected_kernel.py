@@ -11,11 +11,11 @@ from typing import Any
 from tvm import tirx
 
 from tvm_iree_ext.base.errors import SimulationError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.codegen.gpu.device_code import DeviceCode, compile_device
 from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.records.record_choice import lowered
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.simulator.runs.simulated_ops import default_target, named_kernel
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.names import TargetLike, make_target

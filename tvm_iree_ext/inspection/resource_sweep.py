@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvm_iree_ext.base.errors import ExtError, OpError, ScheduleError
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.bench.suites import SUITES, select_cases
 from tvm_iree_ext.catalog.base.entry import Values
 from tvm_iree_ext.codegen.gpu.device_code import KernelResources
@@ -92,7 +93,8 @@ def named(texts: Iterable[str] = (), suites: Collection[str] = ()) -> list[str]:
         OpError: for a text that no name contains, and for a suite that there is not.
     """
     if unknown := [suite for suite in suites if suite not in SUITES]:
-        raise OpError(f"gpu-sweep: no suite {unknown[0]!r}; there are {', '.join(SUITES)}")
+        hint = did_you_mean(unknown[0], SUITES)
+        raise OpError(f"gpu-sweep: no suite {unknown[0]!r}; there are {', '.join(SUITES)}{hint}")
     names = [case.name for suite in suites for case in select_cases(suite)] or list(CASES)
     texts = list(texts)
     for text in texts:

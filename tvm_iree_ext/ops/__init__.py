@@ -3,7 +3,10 @@
 Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
 """
 
+from typing import Any
+
 from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import arg_compare
 from tvm_iree_ext.ops.families.attention.attention import attention, online_attention
@@ -61,3 +64,19 @@ __all__ = [
     "winograd_input_transform",
     "winograd_output_transform",
 ]
+
+_MEANT = {"gemm": "matmul", "conv": "conv_2d", "cumsum": "scan", "argmax": "arg_compare"}
+
+
+def __getattr__(name: str) -> Any:
+    """Nothing; says which name may have been meant.
+
+    Raises:
+        AttributeError: always.
+    """
+    hint = did_you_mean(name, __all__, _MEANT)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

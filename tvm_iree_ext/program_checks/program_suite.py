@@ -6,6 +6,7 @@ is ended after a time limit.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +14,7 @@ from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import ExtError, MlirError, RecordError
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.reading.reader import read
-from tvm_iree_ext.processes import limits, without_torch, workers
+from tvm_iree_ext.processes import limits, workers
 
 if TYPE_CHECKING:
     from tvm_iree_ext.targets.names import TargetLike
@@ -168,7 +169,7 @@ def _portable(target: "TargetLike") -> Portable:
 def _checked(task: _Program | _Function) -> ProgramOutcome:
     """Outcome of a program or function, whatever goes wrong in it."""
     limits.no_core_file()
-    without_torch.import_tvm()
+    import_module("tvm")  # before memory is limited
     limits.limit_memory(limits.machine_memory())  # so that the system need not end others
     try:
         with scratch() as place:

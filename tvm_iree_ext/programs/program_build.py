@@ -22,7 +22,8 @@ from tvm_iree_ext.programs.memory_plan import memory_of
 from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_gpu import write_device_program
 from tvm_iree_ext.programs.program_lowering import scheduled_program
-from tvm_iree_ext.records.record_choice import DatabaseLike, fingerprint
+from tvm_iree_ext.records.record_choice import fingerprint
+from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
 from tvm_iree_ext.runtime.manifest import ProgramManifest
 from tvm_iree_ext.runtime.program import BYTECODE, PARAMETERS, Program, load

@@ -37,7 +37,8 @@ from tvm_iree_ext.programs.owned_memory import owned_memory
 from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_extents import extents_first
 from tvm_iree_ext.programs.repeated_elementwise import repeat_cheap_elementwise
-from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
+from tvm_iree_ext.records.record_choice import lowered
+from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.manifest import Function, ProgramKernel
 from tvm_iree_ext.schedules.dispatch import schedule_loops
 

@@ -5,19 +5,17 @@ otherwise.  Writing them is :mod:`tvm_iree_ext.tuning.base.record_database`.
 """
 
 import contextlib
-import functools
 import hashlib
 import itertools
-import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
 
 from tvm import ir
 from tvm.target import Target
 
-from tvm_iree_ext.base.errors import ScheduleError, TuningError
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.records.record import (
     Record,
@@ -27,13 +25,9 @@ from tvm_iree_ext.records.record import (
     task_extents,
     task_key,
 )
-from tvm_iree_ext.records.record_files import PathLike, read, shipped_records, user_records
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.records.record_files import DatabaseLike, by_family, looked_at
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.names import target_json
-
-DatabaseLike: TypeAlias = "PathLike | Sequence[PathLike] | None"
-"""A file of records or several; none of them; or None for the user's and the shipped ones."""
 
 # A config for a shape four times as large, or as small, is hardly better than the rule's own.
 _FAR = 2.0  # doublings
@@ -62,7 +56,7 @@ def choices(
     identity = (op.name, described["operands"], described["attributes"], data)
     task, family = task_key(*identity), family_key(*identity)
     known: list[Record] = []
-    for path in _paths(database):
+    for path in looked_at(database):
         found = (r for r in by_family(path).get(family, ()) if r.method != "trial")
         known += _current(path, [record for record in found if record.rule == rule])
     if same := [record for record in known if record.task == task]:
@@ -105,24 +99,12 @@ def fingerprint(target: Target, database: DatabaseLike = None) -> str:
     data = target_json(target)
     lines = {
         record.to_line()
-        for path in _paths(database)
+        for path in looked_at(database)
         for records in by_family(path).values()
         for record in records
         if record.target == data and record.method != "trial"
     }
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest() if lines else ""
-
-
-def _paths(database: DatabaseLike) -> list[Path]:
-    if database is None:
-        return [path for path in (user_records(), *shipped_records()) if path.exists()]
-    if isinstance(database, str | os.PathLike):
-        return [Path(database)]
-    if not isinstance(database, Sequence) or not all(
-        isinstance(one, str | os.PathLike) for one in database
-    ):
-        raise TuningError(f"database is {database!r}; expected a file of records, or several")
-    return [Path(one) for one in database]
 
 
 def _current(path: Path, records: list[Record]) -> list[Record]:
@@ -160,20 +142,3 @@ def _configs(found: Iterable[tuple[Record, str]]) -> list[tuple[LoweringConfig, 
         if config not in [other for other, _ in configs]:
             configs.append((config, origin))
     return configs[:_MOST]
-
-
-def by_family(path: Path) -> dict[str, list[Record]]:
-    """The records of a file by family; see :func:`read`."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise TuningError(f"{path}: {error.strerror or error}") from None
-    return _by_family(path, status.st_mtime_ns, status.st_size, status.st_ino)
-
-
-@functools.lru_cache(32)
-def _by_family(path: Path, *_state: int) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
-    for record in read(path):
-        found.setdefault(record.family, []).append(record)
-    return found

@@ -3,6 +3,8 @@
 import functools
 import os
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
@@ -15,6 +17,8 @@ VARIABLE = "TVM_IREE_EXT_RECORDS"
 _BYTES = 1 << 30  # of a file, at most; a record has about a thousand
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
+DatabaseLike: TypeAlias = "PathLike | Sequence[PathLike] | None"
+"""A file of records or several; none of them; or None for the user's and the shipped ones."""
 
 
 def user_records() -> Path:
@@ -63,3 +67,60 @@ def read_lines(path: Path) -> list[tuple[bytes, Record | None]]:
             )
             lines.append((line, None))
     return lines
+
+
+def looked_at(database: DatabaseLike = None) -> list[Path]:
+    """The files of records that a build looks at.
+
+    Raises:
+        TuningError: for what names no file.
+    """
+    if database is None:
+        return [path for path in (user_records(), *shipped_records()) if path.exists()]
+    if isinstance(database, str | os.PathLike):
+        return [Path(database)]
+    if not isinstance(database, Sequence) or not all(
+        isinstance(one, str | os.PathLike) for one in database
+    ):
+        raise TuningError(f"database is {database!r}; expected a file of records, or several")
+    return [Path(one) for one in database]
+
+
+def by_family(path: Path) -> dict[str, list[Record]]:
+    """The records of a file by family; see :func:`read`."""
+    return _contents(path).by_family
+
+
+def are_read_in_silence(family: str, database: DatabaseLike = None) -> bool:
+    """Whether a build that looks for records of a family is warned of nothing."""
+    every = [_contents(path) for path in looked_at(database)]
+    return all(
+        one.is_whole and all(record.is_current for record in one.by_family.get(family, ()))
+        for one in every
+    )
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """A file's records by family, and whether each line is one."""
+
+    by_family: dict[str, list[Record]]
+    is_whole: bool
+
+
+def _contents(path: Path) -> _Contents:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise TuningError(f"{path}: {error.strerror or error}") from None
+    return _read_contents(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@functools.lru_cache(32)
+def _read_contents(path: Path, *_state: int) -> _Contents:
+    found: dict[str, list[Record]] = {}
+    lines = read_lines(path)
+    for _, record in lines:
+        if record is not None:
+            found.setdefault(record.family, []).append(record)
+    return _Contents(found, all(one is not None for _, one in lines))

@@ -284,6 +284,15 @@ def allocator(like: Any) -> Allocator:
     return dlpack_results
 
 
+def filled(like: Any, shape: Shape, port: "Port", number: Any) -> Any:
+    """A new array of one number: a tensor where ``like`` is PyTorch's, else NumPy's."""
+    number = float(number) if isinstance(number, str) else number
+    torch = torch_module()
+    if torch is not None and isinstance(like, torch.Tensor):
+        return torch.full(shape, number, dtype=getattr(torch, port.dtype), device=like.device)
+    return np.full(shape, number, port.numpy)
+
+
 def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
     """New NumPy arrays, and what the kernel takes for them."""
     arrays = [np.empty(shape, port.numpy) for shape, port in zip(shapes, ports, strict=True)]

@@ -18,6 +18,7 @@ import numpy as np
 from tvm_iree_ext.base import limited_reading
 from tvm_iree_ext.base.atomic_folder import move_over, staging, sync
 from tvm_iree_ext.base.errors import ArtifactError
+from tvm_iree_ext.base.suggestions import near_file
 from tvm_iree_ext.runtime.manifest import (
     Contents,
     DeviceManifest,
@@ -148,7 +149,8 @@ def read(folder: Path | str) -> Manifest | ProgramManifest | DeviceManifest:
         text = limited_reading.content(path, _MANIFEST_BYTES)
     except FileNotFoundError:
         if not folder.exists():
-            raise ArtifactError(f"no artifact at {folder}: there is no such folder") from None
+            hint = near_file(folder)
+            raise ArtifactError(f"no artifact at {folder}: there is no such folder{hint}") from None
         raise ArtifactError(f"no artifact at {folder}: it has no {MANIFEST}") from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error

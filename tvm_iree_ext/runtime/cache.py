@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from tvm_iree_ext.base.errors import ArtifactError, BuildError
 from tvm_iree_ext.runtime import artifact
 
 VARIABLE = "TVM_IREE_EXT_CACHE"
+_NOTES = "notes"
 
 
 def root() -> Path:
@@ -48,7 +50,7 @@ def get_or_make(key: str, make: Callable[[Path], object]) -> Path:
     Raises:
         BuildError: where the cache cannot be read and written; and what ``make`` raises.
     """
-    entry = root() / key[:2] / key
+    entry = entry_folder(key)
     if _is_sound(entry):
         return entry
     with contextlib.ExitStack() as stack:
@@ -84,6 +86,36 @@ def _is_sound(entry: Path) -> bool:
             warnings.warn(f"built again: {error}", RuntimeWarning, stacklevel=4)
         return False
     return True
+
+
+def entry_folder(key: str) -> Path:
+    """Where the artifact named ``key`` stands, if it does."""
+    return root() / key[:2] / key
+
+
+def note(key: str, text: str) -> None:
+    """Keep a short text by the name ``key``, until the cache is cleared; where it can be written.
+
+    It is kept whole or not at all.
+    """
+    place = _note_file(key)
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = place.with_name(f"{key}.{os.getpid()}")
+        made.write_text(text, encoding="utf-8")
+        os.replace(made, place)
+
+
+def noted(key: str) -> str | None:
+    """The text that is kept by the name ``key``."""
+    try:
+        return _note_file(key).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _note_file(key: str) -> Path:
+    return root() / _NOTES / key[:2] / key
 
 
 def _settle(place: Path, entry: Path) -> None:
@@ -124,6 +156,8 @@ def clear() -> None:
     try:
         if root().is_dir():
             remove_abandoned(root())
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(root() / _NOTES)
         for parent in root().glob("[0-9a-f]" * 2):
             for entry in parent.glob("[0-9a-f]" * 64):
                 with contextlib.suppress(FileNotFoundError):  # another process was quicker

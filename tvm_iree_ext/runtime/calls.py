@@ -35,6 +35,7 @@ class Caller:
         self._homes = [None if gpu else one.in_place_of for one in self._results]
         self._shaped_by_out = bool(signature.result_symbols)
         self._plans: dict[tuple[Any, ...], tuple[Any, Copies]] = {}
+        self._defaults: dict[tuple[Any, ...], Any] = {}
 
     @property
     def takes_plain_arrays(self) -> bool:
@@ -54,6 +55,50 @@ class Caller:
             return None
         shapes = self.signature.result_shapes({})
         return [(s, port.numpy) for s, port in zip(shapes, self.result_ports, strict=True)]
+
+    def completed(
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any], out: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All arguments in order, those that did not come filled with their defaults.
+
+        As they came where one without a default is missing, which who looks next complains of.
+
+        Raises:
+            CallError: for one whose extents follow from none that came.
+        """
+        given = dict(zip((one.name for one in self.arguments), arguments, strict=False)) | dict(
+            named
+        )
+        missing = [one for one in self.arguments if one.name not in given]
+        if not missing or any(one.default is None for one in missing):
+            return arguments, dict(named)
+        came = [given.get(one.name) for one in self.arguments]
+        bound = self.signature.bind(self.op, [getattr(one, "shape", None) for one in came])
+        for result, shape in zip(self._results, _shapes_of(out) or (), strict=False):
+            for extent, size in zip(result.shape, shape, strict=False):
+                if isinstance(extent, str) and extent.isidentifier():
+                    bound.setdefault(extent, size)
+        like = next((one for one in came if hasattr(one, "shape")), None)
+        for operand, port in zip(self.arguments, self.ports, strict=True):
+            if operand in missing:
+                given[operand.name] = self._filled(operand, port, bound, like)
+        return tuple(given[one.name] for one in self.arguments), {}
+
+    def _filled(self, operand: Operand, port: Port, bound: Mapping[str, int], like: Any) -> Any:
+        """An array of the default of an operand, of the kind of another; made once."""
+        try:
+            shape = tuple(extent_value(extent, bound) for extent in operand.shape)
+        except KeyError as error:
+            raise CallError(
+                f"{self.op}: {operand.name} is missing, and its extent {error.args[0]} follows"
+                " from no other argument; give it, or out"
+            ) from None
+        key = (operand.name, shape, type(like), str(getattr(like, "device", "")))
+        if key not in self._defaults:
+            if len(self._defaults) >= _PLANS:
+                self._defaults.clear()
+            self._defaults[key] = arrays.filled(like, shape, port, operand.default)
+        return self._defaults[key]
 
     def inputs(self, arguments: tuple[Any, ...]) -> tuple[list[Shape | None], list[Any]]:
         """The shapes of the arguments (None for a scalar), and what is taken for them.

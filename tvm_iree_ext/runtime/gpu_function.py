@@ -22,30 +22,15 @@ from tvm_iree_ext.runtime import arrays, cupy_arrays
 from tvm_iree_ext.runtime.arrays import Allocator, Port
 from tvm_iree_ext.runtime.cupy_arrays import CupyArray
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
-from tvm_iree_ext.runtime.launch.driver_answers import chip_of_gpu
-from tvm_iree_ext.runtime.launch.launch_contract import chip_obstacle
+from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, number
 from tvm_iree_ext.runtime.launch_graph import Launches
 from tvm_iree_ext.runtime.repeated_calls import RepeatedCalls
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
-DLPACK_DEVICES = {"cuda": 2, "rocm": 10}
-"""DLPack's numbers of the kinds of target that are GPUs."""
-
 Allocate = Callable[[int], int]
 
 _KEPT = 64  # calls with other shapes, whose extents are known
-
-
-def gpu_obstacle(kind: str, chip: str) -> str:
-    """Why kernels for a chip do not run here, for a message; empty when they do."""
-    try:
-        found = chip_of_gpu(Gpu(kind))
-    except DriverError as error:
-        return f"target {kind}:{chip}: {error}"
-    if chip_obstacle(chip, found):
-        return f"target {kind}:{chip}: the GPU here is {found}"
-    return ""
 
 
 class GpuFunction:
@@ -382,8 +367,3 @@ class _GpuMemory:
             # With a GPU that is lost its memory is, too.
             with contextlib.suppress(DriverError), self._gpu.current():
                 self._gpu.free(self.address)
-
-
-def chip_of(target: Mapping[str, Any]) -> str:
-    """The chip that a target as plain JSON names."""
-    return str(target.get("arch", target.get("mcpu", "")))

@@ -11,12 +11,14 @@ from numpy import empty, ndarray
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import ArtifactError, CallError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import Signature, shape_text
 from tvm_iree_ext.runtime import arrays, artifact, machine
 from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.artifact import LIBRARY
 from tvm_iree_ext.runtime.calls import Caller, ordered
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction, is_on_gpu
+from tvm_iree_ext.runtime.gpu_function import GpuFunction, is_on_gpu
+from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest, ProgramManifest
 
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
@@ -67,7 +69,8 @@ class Kernel(LoadedArtifact):
     several results) fills arrays of the caller's and returns them. Arguments may be named as in
     the signature, scalars are Python or NumPy numbers.
 
-    An extent of a result that follows from no argument is that of the ``out`` array.
+    Arguments with a default may be left out: initial values that change nothing, such as those of
+    a scan or a top-k.  An extent of a result that follows from no argument is that of ``out``.
 
     Checked before anything runs: the number of arguments, ranks, extents, dtypes, byte order,
     device. There is no conversion between dtypes. What is accepted, and how:
@@ -132,10 +135,14 @@ class Kernel(LoadedArtifact):
         """The operands: what a call takes and returns."""
         return self.manifest.signature
 
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The lowering config."""
-        return self.manifest.config
+    @functools.cached_property
+    def config(self) -> LoweringConfig:
+        """The lowering config.
+
+        Raises:
+            ScheduleError: for one with fields that only another version of this package has.
+        """
+        return LoweringConfig.from_json(self.manifest.config)
 
     @property
     def provenance(self) -> str:
@@ -154,7 +161,7 @@ class Kernel(LoadedArtifact):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its folder, from which the kernel is loaded again."""
-        return functools.partial(load, lazy=self._function is None), (self.folder,)
+        return functools.partial(load, lazy=not self.is_opened), (self.folder,)
 
     def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """Compute the results; see the class for what is accepted.
@@ -173,6 +180,8 @@ class Kernel(LoadedArtifact):
         NumPy arrays go to the library as they are.  Where it refuses them they are looked at: the
         message is better then, and some can be converted.
         """
+        if len(arguments) + len(named) < self._arity:
+            arguments, named = self._caller.completed(arguments, named, out)
         results: tuple[ndarray, ...] = ()
         if self._is_direct and not named and len(arguments) == self._arity:
             if out is None and self._results and type(arguments[0]) is ndarray:
@@ -190,6 +199,11 @@ class Kernel(LoadedArtifact):
         except (TypeError, ValueError, BufferError):
             pass
         return self._refused_call(arguments, out)
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether its library is loaded; that of a lazy one is at the first call."""
+        return self._function is not None
 
     def _opened(self) -> Any:
         """The function, of the artifact as it was loaded."""
@@ -252,6 +266,8 @@ class _GpuKernel(Kernel):
 
     def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """As of any kernel; one that is like an earlier one takes the host less time."""
+        if len(arguments) + len(named) < self._arity:
+            arguments, named = self._caller.completed(arguments, named, out)
         if self._again is not None and not named:
             found = self._again(arguments, out)
             if found is not None:

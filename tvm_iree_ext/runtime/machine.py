@@ -4,6 +4,7 @@ A library of another processor fails in the loader with a riddle, and one that u
 which this processor lacks, or which the system withholds, ends the process.
 """
 
+import contextlib
 import ctypes
 import functools
 import platform
@@ -133,6 +134,24 @@ def withheld_flags() -> frozenset[str]:
     if not tiles or ctypes.CDLL(None).syscall(*_ASK_FOR_TILES) == 0:
         return frozenset()
     return tiles
+
+
+_MODEL = ("vendor_id", "cpu family", "model", "stepping")
+_ARM_MODEL = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision")
+
+
+@functools.cache
+def cpu_model() -> tuple[str, ...]:
+    """The numbers by which LLVM names the first processor's model; empty if unknown."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", errors="replace") as lines:
+        for line in lines:
+            name, _, value = line.partition(":")
+            if name.strip() in (*_MODEL, *_ARM_MODEL):
+                found.setdefault(name.strip(), value.strip())
+            elif not name.strip():
+                break
+    return tuple(f"{name} {value}" for name, value in found.items())
 
 
 @functools.cache

@@ -24,8 +24,9 @@ from tvm_iree_ext.runtime import arrays, artifact, complex_arrays, kernel
 from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller, ordered
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction
+from tvm_iree_ext.runtime.gpu_function import GpuFunction
 from tvm_iree_ext.runtime.kernel import Kernel, LoadedArtifact
+from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.runtime.program_control import functions_of
 from tvm_iree_ext.runtime.program_profile import Profile, profile

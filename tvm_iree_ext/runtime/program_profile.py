@@ -17,6 +17,7 @@ import tvm_ffi
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import CallError
+from tvm_iree_ext.base.text_tables import table_lines
 from tvm_iree_ext.runtime import tvm_runtime
 from tvm_iree_ext.runtime.manifest import ProgramKernel
 
@@ -121,11 +122,13 @@ class Profile:
             )
         return table
 
-    def table(self, peaks: MachinePeaks | None = None) -> str:
+    def table(self, peaks: MachinePeaks | None = None, width: int | None = None) -> str:
         """A line for each kernel, the longest first, under a line for the call.
 
         Args:
             peaks: of this machine, for the share of them that a kernel reaches.
+            width: columns of the terminal, in which each kernel takes several lines where it has
+                to; by default any number.
         """
         calls = sum(one.calls for one in self.kernels)
         rest = max(self.seconds - self.kernel_seconds, 0.0)
@@ -137,11 +140,8 @@ class Profile:
         cells = self.rows(peaks)
         if peaks is None:
             cells = [[*row[:6], *row[7:]] for row in cells]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for row in cells:
-            first, *middle, last = row
-            numbers = (c.rjust(w) for c, w in zip(middle, widths[1:-1], strict=True))
-            lines.append("  ".join([first.ljust(widths[0]), *numbers, last]))
+        header, *body = cells
+        lines += table_lines(header, body, width, left=(0, len(header) - 1))
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -23,6 +23,7 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.base.limited_reading import json_value
+from tvm_iree_ext.base.suggestions import did_you_mean, meant
 from tvm_iree_ext.runtime.machine import uname_machine
 from tvm_iree_ext.targets.gpu import chip_names, gpu_chip
 from tvm_iree_ext.targets.host import host
@@ -33,6 +34,27 @@ KINDS = ("llvm", "cuda", "rocm")
 """The kinds of TVM's targets that are known here."""
 
 _CHIP_ATTRIBUTE = {"cuda": "arch", "rocm": "mcpu"}
+_OTHER_KINDS = {
+    **dict.fromkeys(("cpu", "host", "native", "x86", "c"), "llvm"),
+    **dict.fromkeys(("gpu", "nvidia", "nvptx", "ptx"), "cuda"),
+    **dict.fromkeys(("amd", "amdgpu", "hip"), "rocm"),
+}
+# What chips are sold as, by the same vendors' tables that gpu_chips.json has.
+_PRODUCTS = {
+    "a100": "sm_80",
+    "a10": "sm_86",
+    "l40s": "sm_89",
+    "h100": "sm_90a",
+    "h200": "sm_90a",
+    "b200": "sm_100a",
+    "mi250": "gfx90a",
+    "mi250x": "gfx90a",
+    "mi300": "gfx942",
+    "mi300x": "gfx942",
+    "mi300a": "gfx942",
+    "mi325x": "gfx942",
+    "mi355x": "gfx950",
+}
 _WAVE = "+wavefrontsize"
 _MODES = {"cuda": ("",), "rocm": ("", "wave32", "wave64")}
 
@@ -101,13 +123,26 @@ def _without_warning(text: bytes) -> Iterator[None]:
 def _from_name(name: str) -> Target:
     kind, _, rest = name.partition(":")
     if kind not in KINDS:
-        raise TargetError(f"target {name!r}: kind is {kind!r}; supported are {', '.join(KINDS)}")
+        hint = _meant_target(kind, rest)
+        supported = ", ".join(KINDS)
+        raise TargetError(f"target {name!r}: kind is {kind!r}; supported are {supported}{hint}")
     if attribute := _CHIP_ATTRIBUTE.get(kind):
         return _gpu(kind, attribute, rest)
     if not rest:
         return host()
     cpu, _, triple = rest.partition("@")
     return _from_json({"kind": "llvm", "mcpu": cpu} | ({"mtriple": triple} if triple else {}))
+
+
+def _meant_target(kind: str, rest: str) -> str:
+    """A suggestion for a target whose kind is unknown: ``gfx942`` is a chip of ROCm's."""
+    for known in _CHIP_ATTRIBUTE:
+        chip = _PRODUCTS.get(kind.lower().replace("-", "_"), kind)
+        near = meant(chip, chip_names(known)) if not rest else None
+        if near is not None:
+            return f"; did you mean {known}:{near}?"
+    found = meant(kind, KINDS, _OTHER_KINDS)
+    return "" if found is None else f"; did you mean {f'{found}:{rest}' if rest else found}?"
 
 
 def _gpu(kind: str, attribute: str, rest: str) -> Target:
@@ -121,9 +156,11 @@ def _gpu(kind: str, attribute: str, rest: str) -> Target:
             f" {' or '.join(filter(None, _MODES[kind])) or 'nothing'}"
         )
     if name not in chip_names(kind):  # before TVM, which warns of what it does not know
+        near = meant(name, chip_names(kind), _PRODUCTS)
+        hint = f"; did you mean {kind}:{near}?" if near in chip_names(kind) else ""
         raise TargetError(
-            f"target {kind}:{name}: chip {name!r} is unknown; known are"
-            f" {', '.join(chip_names(kind))}"
+            f"target {kind}:{name}: chip {name!r} is unknown"
+            f"{hint or '; known are ' + ', '.join(chip_names(kind))}"
         )
     features = {"mattr": [_WAVE + mode.removeprefix("wave")]} if mode else {}
     return _from_json({"kind": kind, attribute: name, **features})
@@ -191,7 +228,8 @@ def _check(target: Target) -> None:
 
 def _some(name: str, known: list[str]) -> str:
     near = [other for other in known if other[:3] == name[:3]] or known
-    return f"it knows {', '.join(near[:12])}{', ...' if len(near) > 12 else ''}"
+    listed = f"it knows {', '.join(near[:12])}{', ...' if len(near) > 12 else ''}"
+    return f"{listed}{did_you_mean(name, known)}"
 
 
 def target_json(target: Target) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 Also guards: calls that compute one of two arguments, and nothing of the other.
 """
 
-from tvm import ir
+from __future__ import annotations
 
-_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")  # a name of its own: most are of ``tirx``
+from tvm_iree_ext.tir.tvm_modules import ir
+
+_IF_THEN_ELSE = "prim.if_then_else"  # a name of its own: most are of ``tirx``
 _PURE = 1  # of TVM's CallEffectKind; what is above reads or writes a state
 
 
@@ -20,4 +22,8 @@ def is_pure(call: ir.Call) -> bool:
 
 def is_guard(value: object) -> bool:
     """Whether a value is a call that computes one of two values, and nothing of the other."""
-    return isinstance(value, ir.Call) and bool(value.op.same_as(_IF_THEN_ELSE))
+    return (
+        isinstance(value, ir.Call)
+        and isinstance(value.op, ir.Op)
+        and value.op.name == _IF_THEN_ELSE
+    )

@@ -1,15 +1,15 @@
 """The limit on the size of a region's expression."""
 
-import tvm
-from tvm import tirx
+from __future__ import annotations
 
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.scalar_text import MOST_PARTS
+from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 _OPERANDS = ("a", "b", "condition", "true_value", "false_value", "value", "base", "stride")
 
 
-def check_size(op: str, body: tvm.ir.Expr) -> None:
+def check_size(op: str, body: ir.Expr) -> None:
     """Raise OpError for more than :data:`.MOST_PARTS` operations and operands.
 
     Each use of a value counts, since all that follows writes it out, and nothing here recurses:
@@ -27,5 +27,5 @@ def check_size(op: str, body: tvm.ir.Expr) -> None:
         if isinstance(node, tirx.Var | tirx.IntImm | tirx.FloatImm):
             continue
         operands = [getattr(node, name, None) for name in _OPERANDS]
-        operands += [*node.args] if isinstance(node, tvm.ir.Call) else []
-        rest += [one for one in operands if isinstance(one, tvm.ir.Expr)]
+        operands += [*node.args] if isinstance(node, ir.Call) else []
+        rest += [one for one in operands if isinstance(one, ir.Expr)]

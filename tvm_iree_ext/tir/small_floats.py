@@ -5,12 +5,15 @@ the nearest, ties to even; what is too large becomes what ``ml_dtypes`` makes of
 where the type has one, else NaN.
 """
 
+from __future__ import annotations
+
 import functools
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
-from tvm import ir, tirx
+
+from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,25 @@
 """TIR expressions of kernels: index constants, ramps and splats, conversions between types."""
 
-from typing import TypeAlias
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from tvm import ir, tirx
 
 from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.tir.small_floats import widened
+from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
-Expr: TypeAlias = ir.Expr
-Index: TypeAlias = Expr | int
+if TYPE_CHECKING:
+    Expr: TypeAlias = ir.Expr
+    Index: TypeAlias = Expr | int
+
+
+def __getattr__(name: str) -> Any:
+    """``Expr`` and ``Index``: of TVM, which is imported when they are asked for."""
+    if name not in ("Expr", "Index"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return ir.Expr if name == "Expr" else ir.Expr | int
 
 
 def i64(value: Index) -> Expr:

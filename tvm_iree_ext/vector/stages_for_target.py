@@ -6,6 +6,7 @@ The vector form knows no target; here the table of what targets have meets the p
 from collections.abc import Callable, Mapping
 
 from tvm_iree_ext.base.errors import CallError
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.targets.names import TargetLike, make_target
 from tvm_iree_ext.targets.vector_units import vector_unit
 from tvm_iree_ext.vector import article_programs
@@ -37,13 +38,15 @@ def vector_stages(
     """
     if isinstance(program, str):
         if program not in PROGRAMS:
-            raise CallError(f"program is {program!r}; expected one of {', '.join(PROGRAMS)}")
+            hint = did_you_mean(program, PROGRAMS)
+            raise CallError(f"program is {program!r}; expected one of {', '.join(PROGRAMS)}{hint}")
         program = PROGRAMS[program]()
     unit = None if target is None else vector_unit(make_target(target))
     found = list(stages(program, unit))
     if stage is None:
         return found
     if stage not in [one.name for one in found]:
-        names = ", ".join(one.name for one in found)
-        raise CallError(f"stage is {stage!r}; expected one of {names}")
+        names = [one.name for one in found]
+        hint = did_you_mean(stage, names)
+        raise CallError(f"stage is {stage!r}; expected one of {', '.join(names)}{hint}")
     return [one for one in found if one.name == stage]

@@ -24,17 +24,17 @@ from tvm_iree_ext.access_checks.guarded_calls import Guard, culprit, guarded_res
 from tvm_iree_ext.base import errors
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.comparison import first_difference
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values
-from tvm_iree_ext.emulator.runs.emulated_devices import emulated_obstacle
 from tvm_iree_ext.emulator.runs.emulated_ops import emulate_op
+from tvm_iree_ext.emulator.runs.emulated_targets import emulated_obstacle
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.processes import workers
 from tvm_iree_ext.registry import ENTRIES, find
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
 from tvm_iree_ext.runtime.kernel import Kernel
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES, chip_of, gpu_obstacle
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets.host import obstacle

@@ -4,8 +4,8 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_config import ArgCompareConfig
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_rows import lanes_kernel, rows_kernel

@@ -8,8 +8,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace, around, refusal

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.cpu.contraction.contraction_config import MATRIX, ContractionConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import ContractionPlan

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig

@@ -6,9 +6,9 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.codegen.cpu.non_temporal_stores import PART_BYTES
 from tvm_iree_ext.ops.families.pack import Packing
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import begins_parts, streams
 from tvm_iree_ext.schedules.cpu.pack.pack_config import PackConfig

@@ -24,10 +24,10 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.codegen.cpu.argument_guard import addresses
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks, refuse_out_of_range

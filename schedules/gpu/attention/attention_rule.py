@@ -10,9 +10,9 @@ from tvm import ir
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.attention.attention import Attention
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.attention.attention_config import (

@@ -6,9 +6,9 @@ from tvm import ir
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (

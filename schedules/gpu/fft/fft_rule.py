@@ -6,9 +6,9 @@ from tvm import ir
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import number
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two, refusal

@@ -6,8 +6,8 @@ from dataclasses import replace
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.gpu.lines.line_plan import (

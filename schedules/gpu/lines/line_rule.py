@@ -4,7 +4,7 @@ from typing import Any
 
 from tvm.target import Target
 
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.lines.line_config import line_config, line_space

@@ -19,8 +19,8 @@ from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule_config import number
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule

@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm.target import Target
 
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import number
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two, refusal

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tvm.target import Target
 
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.products.matmul_kinds import multiplying_kinds

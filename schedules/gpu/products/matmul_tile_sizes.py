@@ -7,7 +7,7 @@ from math import prod
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size

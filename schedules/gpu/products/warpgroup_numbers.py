@@ -5,7 +5,7 @@ from dataclasses import replace
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, form
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape

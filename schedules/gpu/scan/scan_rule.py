@@ -21,8 +21,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.scan import Scan
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.lines.line_rule import LineRule
 from tvm_iree_ext.schedules.gpu.lines.line_tile import ALIGNMENT_BYTES, LineWords

@@ -18,13 +18,13 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import INTEGERS, item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.intrin.atomics import atomic_update, has_atomic
 from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices_canonical import address
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule_config import number
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.emit import flat_index

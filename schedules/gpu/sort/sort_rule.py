@@ -11,8 +11,8 @@ from tvm import ir
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.sort import Sort
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BYTES, compared

@@ -1,5 +1,6 @@
 """Ops say what they compute; the canonical TensorIR is registered by each family."""
 
+import pickle
 from inspect import isabstract
 
 import pytest
@@ -8,7 +9,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.ops.base.empty_operands import OfNothing
-from tvm_iree_ext.ops.base.op import Op, canonical
+from tvm_iree_ext.ops.base.op import Op, canonical, register_canonical
 
 
 class Negation(Op):
@@ -34,6 +35,7 @@ def test_every_op_has_a_canonical_function_of_its_own_family():
     families = [kind for kind in ours if not isabstract(kind)]
     assert len(families) > 20
     for kind in families:
+        register_canonical(kind)
         function = canonical.dispatch(kind)
         assert function is not canonical.dispatch(object), kind
         both = {module.rpartition(".")[0] for module in (kind.__module__, function.__module__)}
@@ -60,3 +62,37 @@ def test_a_sum_of_no_terms_is_its_init():
     assert op.is_of_nothing
     assert OfNothing(op).inits == {"accumulator": "accumulator_init"}
     assert "copy_accumulator" in OfNothing(op).prim_func().script()
+
+
+SAME = [
+    lambda: ops.attention((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8), region="30 * tanh(arg0 / 30)"),
+    lambda: ops.matmul(("m", 8), (8, 4), [(4,)], epilogue="max(arg0 + arg1, 0)"),
+    lambda: ops.scan((3, 4), lambda a, b: a + b),
+    lambda: ops.topk((3, 40), 5),
+    lambda: ops.map_load((4, 8), (8, 4), "arg1, arg0, 0.0"),
+]
+
+
+@pytest.mark.parametrize("make", SAME)
+def test_ops_are_equal_by_value_and_can_be_pickled(make):
+    first, second = make(), make()
+    assert first == second
+    assert hash(first) == hash(second)
+    assert {first: 1}[second] == 1
+    again = pickle.loads(pickle.dumps(first))
+    assert again == first
+    assert again.signature == first.signature
+    assert again.prim_func() is not None
+
+
+def test_other_ops_are_other_values():
+    one = ops.scan((3, 4))
+    others = [ops.scan((3, 5)), ops.scan((3, 4), "mul"), ops.scan((3, 4), dtype="int32")]
+    assert all(one != other for other in [*others, ops.sort((3, 4), dimension=0), "scan"])
+
+
+def test_the_module_shows_its_ops_and_suggests_them():
+    assert {"attention", "matmul", "scan"} <= set(dir(ops))
+    assert not {"on_demand", "did_you_mean", "Any"} & set(dir(ops))
+    with pytest.raises(AttributeError, match="no attribute 'attenton'; did you mean 'attention'"):
+        ops.attenton  # noqa: B018

@@ -15,11 +15,11 @@ from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.passes.amd_lanes import compile_ir
 from tvm_iree_ext.codegen.gpu.rocm import as_version_5
 from tvm_iree_ext.emulator.driver import EmulatedDriver
-from tvm_iree_ext.runtime.gpu_function import gpu_obstacle
 from tvm_iree_ext.runtime.launch import driver
 from tvm_iree_ext.runtime.launch.binary_file import AMD_MACHINES, read_binary
 from tvm_iree_ext.runtime.launch.driver import DriverError, LaunchError
 from tvm_iree_ext.runtime.launch.driver_answers import chip_of_gpu
+from tvm_iree_ext.runtime.launch.gpu_targets import gpu_obstacle
 from tvm_iree_ext.runtime.launch.launch_contract import CONTRACT, chip_obstacle, version_obstacle
 from tvm_iree_ext.runtime.launch.launcher import Kernels
 from tvm_iree_ext.targets.gpu import chip_names

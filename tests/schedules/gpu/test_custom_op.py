@@ -5,8 +5,8 @@ import pytest
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.custom_op import custom_op_tiles
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.custom_op_rule import GpuCustomOp
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets.names import make_target

@@ -5,7 +5,7 @@ import pytest
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.dtypes import numpy_dtype
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 
 TARGETS = ("cuda:sm_80", "rocm:gfx942")

@@ -16,19 +16,15 @@ import pytest
 from places import SUPPORT
 
 from tvm_iree_ext.base.errors import TuningError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.tuning.fleet import fleet_address, fleet_measurer, fleet_secret
 
 TRACKER = """
-from tvm_iree_ext.processes.without_torch import import_tvm
-import_tvm()
 from tvm_iree_ext.tuning.fleet.fleet_measurer import serve_tracker
 serve_tracker(port=19190, said=lambda line: print(line, flush=True))
 """
 SERVERS = """
 import sys
-from tvm_iree_ext.processes.without_torch import import_tvm
-import_tvm()
 import faulty_ops
 from tvm_iree_ext.tuning.fleet.fleet_device import Device, serve
 tracker = "127.0.0.1", int(sys.argv[1])

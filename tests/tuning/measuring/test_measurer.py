@@ -13,7 +13,7 @@ from places import SUPPORT
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import TargetError, TuningError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.tuning.measuring.measurer import Measurer
 
 
@@ -48,8 +48,6 @@ def test_every_candidate_has_a_result_whatever_it_does(faulty, tmp_path):
 
 SESSION = """
 if __name__ == "__main__":
-    from tvm_iree_ext.processes.without_torch import import_tvm
-    import_tvm()
     from faulty_ops import Doubled, LoweringConfig
     from tvm_iree_ext.tuning.measuring.measurer import Measurer
     with Measurer(workers=1, time_limit_s=600) as measurer:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.tuning.search.cost_model import features

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.bench.programs.program_case import Framework, ProgramCase
 
 _MODELS = "tvm_iree_ext.bench.programs.models"
@@ -96,7 +97,8 @@ def select_programs(names: Sequence[str] = (), containing: str = "") -> list[Pro
     """
     for name in names:
         if name not in PROGRAMS:
-            raise ValueError(f"no program {name!r}; there are {', '.join(PROGRAMS)}")
+            hint = did_you_mean(name, PROGRAMS)
+            raise ValueError(f"no program {name!r}{hint or '; there are ' + ', '.join(PROGRAMS)}")
     if names:
         return [replace(PROGRAMS[name], left_out="") for name in dict.fromkeys(names)]
     parts = containing.split("|")

@@ -19,9 +19,10 @@ from tvm_iree_ext.codegen.gpu.cpp_export import export_device
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.emulator.findings import Fault
-from tvm_iree_ext.emulator.runs.emulated_devices import emulated_driver, emulated_obstacle
+from tvm_iree_ext.emulator.runs.emulated_devices import emulated_driver
+from tvm_iree_ext.emulator.runs.emulated_targets import emulated_obstacle
 from tvm_iree_ext.runtime.artifact import as_folder
-from tvm_iree_ext.runtime.gpu_function import chip_of
+from tvm_iree_ext.runtime.launch.gpu_targets import chip_of
 from tvm_iree_ext.runtime.launch.launcher import Kernels, number, numpy_type
 from tvm_iree_ext.simulator.runs.simulated_ops import default_target, named_kernel
 from tvm_iree_ext.targets.gpu import chip_names, gpu_chip

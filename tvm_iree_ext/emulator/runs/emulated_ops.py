@@ -8,15 +8,16 @@ import numpy as np
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import ArtifactError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.emulator.runs.emulated_devices import emulated_driver
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.runtime import artifact
-from tvm_iree_ext.runtime.gpu_function import GpuFunction, chip_of
+from tvm_iree_ext.runtime.gpu_function import GpuFunction
 from tvm_iree_ext.runtime.kernel import Kernel
+from tvm_iree_ext.runtime.launch.gpu_targets import chip_of
 from tvm_iree_ext.runtime.manifest import Manifest
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
 
 

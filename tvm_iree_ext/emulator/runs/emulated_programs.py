@@ -5,7 +5,7 @@ from pathlib import Path
 from tvm_iree_ext.base.errors import ArtifactError
 from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.emulator.runs.emulated_devices import emulated_driver
-from tvm_iree_ext.runtime.gpu_function import chip_of
+from tvm_iree_ext.runtime.launch.gpu_targets import chip_of
 from tvm_iree_ext.runtime.program import Program, load
 
 

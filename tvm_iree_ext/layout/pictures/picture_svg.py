@@ -9,8 +9,8 @@ import colorsys
 import contextlib
 import os
 import secrets
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.layout.nested import NestedLayout
@@ -238,7 +238,7 @@ class _Drawing:
             f"({', '.join(where)}): lane {cell.lane} of subgroup {cell.subgroup},"
             f" registers {listed_text(registers[:16])}{' ...' if len(registers) > 16 else ''}"
         )
-        self.shapes.append(f"<g><title>{escape(tip)}</title>")
+        self.shapes.append(f"<g><title>{escape(tip, quote=False)}</title>")
         self.rectangle(x, y, width, height, "box", self.fill(cell.subgroup, cell.lane))
         self.text(x + width / 2, y + (13 if self.writes_registers else 15), "lane", str(cell.lane))
         if self.writes_registers:
@@ -282,7 +282,9 @@ class _Drawing:
 
     def text(self, x: float, y: float, kind: str, text: str, turn: str = "") -> None:
         """A text at its baseline."""
-        self.shapes.append(f'<text class="{kind}" x="{x:g}" y="{y:g}"{turn}>{escape(text)}</text>')
+        self.shapes.append(
+            f'<text class="{kind}" x="{x:g}" y="{y:g}"{turn}>{escape(text, quote=False)}</text>'
+        )
 
     def rectangle(self, x: int, y: int, width: int, height: int, kind: str, fill: str) -> None:
         """A filled rectangle."""

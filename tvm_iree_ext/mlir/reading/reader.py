@@ -19,6 +19,7 @@ from typing import Any
 
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.base.limited_reading import opened
+from tvm_iree_ext.base.suggestions import near_file
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.reading.wire import Late, Line
 
@@ -101,7 +102,8 @@ def _file(name: str, limit_bytes: int) -> bytes:
         with opened(name) as file:
             return file.read(limit_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise MlirError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+        hint = near_file(name) if isinstance(error, FileNotFoundError) else ""
+        raise MlirError(f"{name}: {getattr(error, 'strerror', None) or error}{hint}") from None
 
 
 def _at(name: str, location: form.Location) -> str:

@@ -1,20 +1,20 @@
 """Loop nests of canonical PrimFuncs: blocks over extents, and the range check of an index."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
-
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 At: TypeAlias = Mapping[int, Any]
 """A point of an iteration space: the value of each dim."""
 
 
-class BlockNest(AbstractContextManager[list[ir.Expr]]):
+class BlockNest(AbstractContextManager["list[ir.Expr]"]):
     """Loops and a block over extents, of which the first ``serial`` run in order."""
 
     def __init__(

@@ -1,14 +1,15 @@
 """Comparators: regions over pairs of elements that say which of two goes first."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvm import ir, tirx
-
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
-_PLAIN = {tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
+_PLAIN = {"LT": "<", "LE": "<=", "GT": ">", "GE": ">="}  # classes of tirx
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -70,7 +71,7 @@ def comparator(op: str, region: RegionLike, dtypes: Sequence[str]) -> Region:
 def plain_order(region: Region) -> PlainOrder | None:
     """The plain comparison that a comparator is, or None."""
     body = region.body
-    sign = _PLAIN.get(type(body))
+    sign = _PLAIN.get(type(body).__name__)
     if sign is None:
         return None
     left, right = (_position(region, side) for side in (body.a, body.b))

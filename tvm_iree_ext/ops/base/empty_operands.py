@@ -1,16 +1,15 @@
 """Ops of operands without elements: results are empty, inits as they came, or sums of no terms."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
-
-from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.op import Op, UncountedOp, canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.tir.tvm_modules import I, ir_builder, tirx
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +42,12 @@ class OfNothing(UncountedOp):
         return self.signature.of_nothing(known)
 
 
-@canonical.register
+@canonical.register(OfNothing)
 def canonical_of_nothing(op: OfNothing) -> tirx.PrimFunc:
     """A block for each result with elements, where they are inits."""
     if op.inits is None:
         return op.of.prim_func()
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with ir_builder.IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters.declare(op)
         with I.sblock("root"):
             for result, init in op.inits.items():

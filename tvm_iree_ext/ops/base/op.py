@@ -1,32 +1,33 @@
 """The base class of ops: name, operands, attributes, and canonical TensorIR."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
+import importlib.util
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-import tvm_ffi
-from tvm import tirx
-
-import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text
+from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
 _MOST_BYTES = 1 << 47  # of an operand: what a process can address
 
 CANONICAL = "tvm_iree_ext.canonical"
 """On a PrimFunc: it is an op's canonical one."""
 
-_canonical_ops: dict[str, "Op"] = {}  # whose functions this process has made
+_canonical_ops: dict[str, Op] = {}  # whose functions this process has made
 
 
 class Op(ABC):
     """An op with its attributes and operand types: says what is computed, never how.
 
-    Objects are immutable.  Two ops of equal :meth:`describe` compute the same.
+    Objects are immutable, and equal where they compute the same: those of equal :meth:`describe`.
     """
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class Op(ABC):
 
         Its attribute :data:`CANONICAL` is a key by which :func:`op_of` knows the op.
         """
-        key = hashlib.sha256(str(self.describe()).encode()).hexdigest()
+        key = hashlib.sha256(self.identity.encode()).hexdigest()
         _canonical_ops.setdefault(key, self)
         return canonical(self).with_attr(CANONICAL, key)
 
@@ -93,15 +94,28 @@ class Op(ABC):
     def describe(self) -> dict[str, Any]:
         """Name, operands and attributes as plain JSON values: the op's identity.
 
-        Which inits results have follows from the name, and is left out.
+        Which inits results have, and their defaults, follow from the rest, and are left out.
         """
         operands = self.signature.to_json()
-        implied = ("init", "over")
+        implied = ("init", "over", "default")
         return {
             "op": self.name,
             "operands": [{k: v for k, v in one.items() if k not in implied} for one in operands],
             "attributes": self.attributes,
         }
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """:meth:`describe` as one text: equal for ops that are equal."""
+        return json.dumps(self.describe(), sort_keys=True)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Op):
+            return NotImplemented
+        return type(self) is type(other) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
 
     def __str__(self) -> str:
         arguments = ", ".join(map(str, self.signature.arguments))
@@ -128,10 +142,25 @@ def op_of(function: tirx.PrimFunc) -> Op | None:
     return op
 
 
+def register_canonical(kind: type[Op]) -> None:
+    """Import what registers the canonical TensorIR of a class: ``sort/sort_canonical`` of sort's.
+
+    A family without a folder registers it in its own file.
+    """
+    folder = kind.__module__.rpartition(".")[0]
+    module = f"{folder}.{folder.rpartition('.')[2]}_canonical"
+    if canonical.dispatch(kind) is canonical.dispatch(object) and importlib.util.find_spec(module):
+        importlib.import_module(module)
+
+
 @functools.singledispatch
 def canonical(op: Op) -> tirx.PrimFunc:
     """The canonical TensorIR of an op; a family registers that of its classes."""
-    raise NotImplementedError(f"{op.name}: {type(op).__name__} has no canonical TensorIR")
+    register_canonical(type(op))
+    registered = canonical.dispatch(type(op))
+    if registered is canonical.dispatch(object):
+        raise NotImplementedError(f"{op.name}: {type(op).__name__} has no canonical TensorIR")
+    return registered(op)
 
 
 def operand_bytes(operand: Operand, extents: Mapping[str, int] | None) -> int:

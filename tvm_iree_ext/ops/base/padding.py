@@ -1,13 +1,15 @@
 """Padding: a number of an element type, or one that is passed when the kernel is called."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from tvm import ir, tirx
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 Number: TypeAlias = bool | int | float
 Padding: TypeAlias = Number | Literal["operand"]

@@ -1,19 +1,22 @@
 """The parameters of a PrimFunc, declared from an op's signature while it is built."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
-
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent, evaluate
 from tvm_iree_ext.ops.base.op import Op, canonical
+from tvm_iree_ext.tir.tvm_modules import I, ir, ir_builder, tirx
 
-_CALLS = {"ceildiv": tirx.ceildiv, "max": tirx.max, "min": tirx.min}
+
+def _evaluated(extent: Extent, symbols: Mapping[str, tirx.Var]) -> Any:
+    """An extent over variables: a number, or an expression."""
+    calls = {"ceildiv": tirx.ceildiv, "max": tirx.max, "min": tirx.min}
+    return evaluate(extent, symbols, calls)
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Parameters:
     scalars: Mapping[str, tirx.Var]
 
     @staticmethod
-    def declare(op: Op, *, align: int = 0, index_dtype: str = "int64") -> "Parameters":
+    def declare(op: Op, *, align: int = 0, index_dtype: str = "int64") -> Parameters:
         """Name the PrimFunc under construction, and add the parameters of ``op`` to it.
 
         ``align`` are the bytes that addresses are multiples of.  By default an item's: any NumPy
@@ -41,7 +44,7 @@ class Parameters:
                 var = tirx.Var(operand.name, passed_dtype(operand.dtype))
                 scalars[operand.name] = I.arg(operand.name, var)
                 continue
-            extents = (evaluate(e, symbols, _CALLS) for e in operand.shape)
+            extents = (_evaluated(e, symbols) for e in operand.shape)
             shape = [tirx.const(e, index_dtype) if isinstance(e, int) else e for e in extents]
             align_bytes = max(align, item_bytes(operand.dtype))
             buffer = I.buffer(shape, operand.dtype, align=align_bytes)
@@ -50,7 +53,7 @@ class Parameters:
 
     def extent(self, extent: Extent) -> int | ir.Expr:
         """An extent as a number, where it is one, or an expression over the symbols."""
-        return evaluate(extent, self.symbols, _CALLS)
+        return _evaluated(extent, self.symbols)
 
     def __getitem__(self, name: str) -> Any:
         """The buffer of an operand; of a scalar, its variable."""
@@ -68,7 +71,7 @@ def emits_canonical(emit: E) -> E:
 
     @functools.wraps(emit)
     def prim_func(op: Op) -> tirx.PrimFunc:
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
+        with ir_builder.IRBuilder() as builder, I.prim_func(s_tir=True):
             emit(op, Parameters.declare(op))
         return builder.get()
 

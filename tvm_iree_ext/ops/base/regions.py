@@ -5,20 +5,20 @@ or as the text of an expression over ``arg0``, ``arg1``, ...
 (see :mod:`tvm_iree_ext.base.scalar_text`).  The usual ones have names: see :data:`NAMED`.
 """
 
+from __future__ import annotations
+
 import inspect
 import operator
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
-
-import tvm
-import tvm_ffi
-from tvm import tirx
 
 from tvm_iree_ext.base import scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.tir.purity import is_pure
 from tvm_iree_ext.tir.region_size import check_size
+from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 RegionLike = str | Callable[..., Any]
 RegionsLike = RegionLike | Sequence[str]
@@ -42,17 +42,17 @@ NAMED: dict[str, str] = {
 """Names that stand for the text of a region of two arguments."""
 
 
-def maximum(a: Any, b: Any) -> tvm.ir.Expr:
+def maximum(a: Any, b: Any) -> ir.Expr:
     """The larger of two; NaN where either float is, as ``arith.maximumf`` and NumPy say."""
     return _with_nan(tirx.max(a, b), operator.gt, operator.ge)
 
 
-def minimum(a: Any, b: Any) -> tvm.ir.Expr:
+def minimum(a: Any, b: Any) -> ir.Expr:
     """The smaller of two; NaN where either float is, as ``arith.minimumf`` and NumPy say."""
     return _with_nan(tirx.min(a, b), operator.lt, operator.le)
 
 
-def _with_nan(chosen: tvm.ir.Expr, wins: Compare, wins_or_equals: Compare) -> tvm.ir.Expr:
+def _with_nan(chosen: ir.Expr, wins: Compare, wins_or_equals: Compare) -> ir.Expr:
     if not isinstance(chosen, tirx.Max | tirx.Min):
         return chosen
     a, b, dtype = chosen.a, chosen.b, str(chosen.ty.dtype)
@@ -64,43 +64,72 @@ def _with_nan(chosen: tvm.ir.Expr, wins: Compare, wins_or_equals: Compare) -> tv
     return tirx.Select(wins(a, b), a, tirx.Select(wins_or_equals(b, a), b, a + b))
 
 
-def select(condition: Any, a: Any, b: Any) -> tvm.ir.Expr:
+def select(condition: Any, a: Any, b: Any) -> ir.Expr:
     """``a`` where the condition holds, else ``b``; a bare number takes the other's type."""
-    if isinstance(a, tvm.ir.Expr) and isinstance(b, int | float):
+    if isinstance(a, ir.Expr) and isinstance(b, int | float):
         b = tirx.const(b, str(a.ty.dtype))
-    elif isinstance(b, tvm.ir.Expr) and isinstance(a, int | float):
+    elif isinstance(b, ir.Expr) and isinstance(a, int | float):
         a = tirx.const(a, str(b.ty.dtype))
     return tirx.Select(condition, a, b)
 
 
+def _of_tirx(name: str) -> Callable[..., Any]:
+    """The function of ``tirx`` that has this name, looked up when it is called."""
+    return lambda *arguments: getattr(tirx, name)(*arguments)
+
+
 TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": tirx.abs,
-    "erf": tirx.erf,
-    "exp": tirx.exp,
-    "exp2": tirx.exp2,
-    "log": tirx.log,
+    **{
+        name: _of_tirx(name)
+        for name in ("abs", "erf", "exp", "exp2", "log", "rsqrt", "sigmoid", "sqrt", "tanh")
+    },
     "max": maximum,
     "min": minimum,
-    "rsqrt": tirx.rsqrt,
     "select": select,
-    "sigmoid": tirx.sigmoid,
-    "sqrt": tirx.sqrt,
-    "tanh": tirx.tanh,
 }
+"""The functions that the text of a region may call."""
+
+
+Traced = tuple[tuple[Any, ...], Any]
+"""The parameters of a region, and the expression that it yields."""
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A traced region: parameters, the expression that it yields, and its text.
+    """A region: parameters, the expression that it yields, and its text.
 
     ``source`` is the expression's text where the region was given as one; from it the same
-    function can be had over arrays.
+    function can be had over arrays.  ``trace`` gives parameters and expression, when they are
+    first asked for: of a region with a name TVM need not say what it yields.
     """
 
-    parameters: tuple[tirx.Var, ...]
-    body: tvm.ir.Expr
     text: str
     source: str | None
+    trace: Callable[[], Traced] = field(repr=False)
+
+    @staticmethod
+    def of(parameters: tuple[tirx.Var, ...], body: ir.Expr, source: str | None = None) -> Region:
+        """The region of an expression."""
+        return Region(str(body), source, lambda: (parameters, body))
+
+    @cached_property
+    def _traced(self) -> Traced:
+        return self.trace()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as one graph, in which the parameters stay those of the expression."""
+        graph = ir.save_json(tvm_ffi.Array([*self.parameters, self.body]))
+        return _unpickled, (self.text, self.source, graph)
+
+    @property
+    def parameters(self) -> tuple[tirx.Var, ...]:
+        """The scalars that it takes."""
+        return self._traced[0]
+
+    @property
+    def body(self) -> ir.Expr:
+        """The expression that it yields."""
+        return self._traced[1]
 
     @property
     def known_as(self) -> str | None:
@@ -117,10 +146,18 @@ class Region:
                     return name
         return None
 
-    def __call__(self, *arguments: tvm.ir.Expr) -> tvm.ir.Expr:
+    def __call__(self, *arguments: ir.Expr) -> ir.Expr:
         """The yielded expression with ``arguments`` for the parameters."""
         by_name = {p.name: a for p, a in zip(self.parameters, arguments, strict=True)}
         return tvm_ffi.structural_map(self.body, (tirx.Var, lambda var: by_name[var.name]))
+
+
+def _unpickled(text: str, source: str | None, graph: str) -> Region:
+    def read() -> Traced:
+        *parameters, body = ir.load_json(graph)
+        return tuple(parameters), body
+
+    return Region(text, source, read)
 
 
 def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Region:
@@ -131,12 +168,29 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     """
     if isinstance(region, str):
         region = NAMED.get(region, region)
+        if region in _plain_texts(tuple(dtypes), yields):
+            text = region
+            return Region(text, text, lambda: _trace_one(op, text, dtypes, yields)._traced)
+    return _trace_one(op, region, dtypes, yields)
+
+
+def _trace_one(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Region:
+    """Trace a region that yields one value, by TVM."""
     parameters = _parameters(dtypes)
     body = _traced(op, region, parameters)
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")
     source = region if isinstance(region, str) else None
     return _region(op, "region yields", parameters, body, yields, source)
+
+
+def _plain_texts(dtypes: tuple[str, ...], yields: str) -> tuple[str, ...]:
+    """Texts of regions that are right for these types, and are also what TVM prints for them."""
+    if len(dtypes) != 2 or dtypes[0] != dtypes[1] or dtypes[0] == "bool":
+        return ()
+    if yields == "bool":
+        return tuple(NAMED[name] for name in ("<", "<=", ">", ">="))
+    return (NAMED["add"], NAMED["mul"]) if yields == dtypes[0] else ()
 
 
 def trace_several(
@@ -198,14 +252,14 @@ def _region(
         body = body.asobject()
     if isinstance(body, int | float):
         body = tirx.const(body, yields)
-    if not isinstance(body, tvm.ir.Expr):
+    if not isinstance(body, ir.Expr):
         raise OpError(f"{op}: {what} {body!r}; expected a TIR expression of {yields}")
     check_size(op, body)
     came = str(body.ty.dtype)
     if came != yields:
         raise OpError(f"{op}: {what} {came}; expected {yields}")
     _check_pure(op, body, parameters)
-    return Region(parameters, body, str(body), source)
+    return Region.of(parameters, body, source)
 
 
 def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
@@ -223,13 +277,13 @@ def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
     return region(*parameters)
 
 
-def _check_pure(op: str, body: tvm.ir.Expr, parameters: Sequence[tirx.Var]) -> None:
+def _check_pure(op: str, body: ir.Expr, parameters: Sequence[tirx.Var]) -> None:
     """Raise OpError unless what a region yields follows from its arguments, and from them alone."""
 
-    nodes: list[tvm.ir.Expr] = []
-    tvm_ffi.structural_walk(body, (tvm.ir.Expr, nodes.append))
+    nodes: list[ir.Expr] = []
+    tvm_ffi.structural_walk(body, (ir.Expr, nodes.append))
     for node in nodes:
-        if isinstance(node, tvm.ir.Call) and not is_pure(node):
+        if isinstance(node, ir.Call) and not is_pure(node):
             raise OpError(f"{op}: region calls {node.op.name}, which is not pure")
         if isinstance(node, tirx.Var) and not any(node.same_as(one) for one in parameters):
             raise OpError(f"{op}: region uses {node.name}, which is none of its arguments")

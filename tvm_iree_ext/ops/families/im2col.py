@@ -14,13 +14,12 @@ the input undefined; here they give zero.  Its operand for the result's type is 
 default that of all windows.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
-
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -28,6 +27,7 @@ from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, Tenso
 from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 _NAME = "iree_linalg_ext.im2col"
 _DTYPES = dtypes.FLOATS + dtypes.INTEGERS

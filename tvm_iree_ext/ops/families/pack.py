@@ -14,14 +14,14 @@ that of the array which the caller gives as ``out``.  Where the dialect leaves p
 (no padding value, or a packed shape larger than it need be), ``pack`` writes zeros.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -30,6 +30,7 @@ from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.padding import Number, Padding, check_padding, padding_expr, padding_json
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 

@@ -18,25 +18,26 @@ A region over f16 or bf16 is computed in float32 and its result rounded to the e
 to the dialect's where the region is one operation, and more exact where it is several.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
+from tvm_iree_ext.ops.base.natural_inits import identity
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.base.shapes import named, unify
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 _NAME = "iree_linalg_ext.scan"
 
@@ -78,7 +79,7 @@ class Scan(Op):
         return Signature(
             (
                 Operand("input", shape, dtype),
-                Operand("accumulator_init", line, dtype),
+                Operand("accumulator_init", line, dtype, default=identity(self.region, dtype)),
                 Operand("output", shape, dtype, "result"),
                 Operand("accumulator", line, dtype, "result", init="accumulator_init", over=shape),
             )
@@ -127,7 +128,8 @@ def scan(
 
     Returns:
         The op.  Its kernel takes ``input`` and ``accumulator_init``, and returns ``output`` and
-        ``accumulator``.
+        ``accumulator``.  Where the region has a name the init may be left out: it is then what
+        changes nothing, such as 0 for ``add``.
 
     Raises:
         OpError: for a dimension, rank, extent, dtype or region that does not fit.

@@ -13,12 +13,11 @@ Differences to the dialect: an in/out operand is two (``operand0`` and ``result0
 comparator sees 16-bit floats as float32 and a bool as an int8 of 0 or 1.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -30,6 +29,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
 from tvm_iree_ext.ops.base.shapes import agree, named
 from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 _NAME = "iree_linalg_ext.sort"
 

@@ -5,6 +5,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from tvm_iree_ext.base.errors import ExtError
+from tvm_iree_ext.base.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tvm_iree_ext.random_programs.doors.door import Door
@@ -26,7 +27,8 @@ def check_door(name: str) -> None:
         ExtError: for a name that none has, and where what it needs is not installed.
     """
     if name not in NEEDS:
-        raise ExtError(f"no door {name!r}; there are {', '.join(NEEDS)}")
+        hint = did_you_mean(name, NEEDS)
+        raise ExtError(f"no door {name!r}; there are {', '.join(NEEDS)}{hint}")
     try:
         is_there = importlib.util.find_spec(NEEDS[name]) is not None
     except ModuleNotFoundError:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import ExtError
-from tvm_iree_ext.processes import limits, without_torch, workers
+from tvm_iree_ext.processes import limits, workers
 from tvm_iree_ext.random_programs.doors.doors import check_door
 from tvm_iree_ext.random_programs.drawing import shrink
 from tvm_iree_ext.random_programs.drawing.generate import TYPES
@@ -151,13 +151,11 @@ def _here(function: Callable[[ProgramTask], Any], task: ProgramTask) -> Any:
 
 
 def _tried(task: ProgramTask) -> TrialOutcome:
-    return cast(TrialOutcome, _trial(task.setting).tried(task))
+    return cast(TrialOutcome, _trial().tried(task))
 
 
-def _trial(setting: Setting) -> Any:
-    """The module that tries, with TVM; without PyTorch, unless that is asked for."""
-    if setting.door != "torch":
-        without_torch.import_tvm()
+def _trial() -> Any:
+    """The module that tries, which needs TVM."""
     from tvm_iree_ext.random_programs.trials import trial
 
     return trial
@@ -168,15 +166,15 @@ def _died(task: ProgramTask, error: workers.WorkerDied) -> TrialOutcome:
 
 
 def _web(task: ProgramTask) -> Web:
-    return cast(Web, _trial(task.setting).web_of(task))
+    return cast(Web, _trial().web_of(task))
 
 
 def _beside(task: ProgramTask) -> str:
-    return cast(str, _trial(task.setting).beside(task))
+    return cast(str, _trial().beside(task))
 
 
 def _script(task: ProgramTask) -> str:
-    return cast(str, _trial(task.setting).script(task))
+    return cast(str, _trial().script(task))
 
 
 def _result(task: ProgramTask, outcome: TrialOutcome, call: Call, smaller: bool) -> CampaignResult:

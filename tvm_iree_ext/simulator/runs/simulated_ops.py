@@ -16,12 +16,12 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import SimulationError, TargetError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import extent_value
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan, host_plans
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product

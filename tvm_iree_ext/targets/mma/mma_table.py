@@ -7,6 +7,7 @@ from importlib.resources import files
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import TargetError
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.targets.mma.fma_kinds import fma_kind
 from tvm_iree_ext.targets.mma.mma_kinds import Kind, Mma, read_row
@@ -39,7 +40,9 @@ def mma_kind(name: str) -> Mma:
     table = mma_table()
     if name not in table:
         alike = [known for known in table if known.split("_")[0] == str(name).split("_")[0]]
-        raise TargetError(f"mma kind {name!r} is unknown; known are {', '.join(alike or table)}")
+        listed = ", ".join(alike or table)
+        hint = did_you_mean(name, table)
+        raise TargetError(f"mma kind {name!r} is unknown; known are {listed}{hint}")
     return table[name]
 
 

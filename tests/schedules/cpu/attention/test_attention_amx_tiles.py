@@ -42,7 +42,7 @@ def arrays(rows, keys, width=16, columns=16):
 def check(op, *arguments, kernel=None, **changes):
     """Run a kernel of this form and compare with the reference; returns its results."""
     kernel = kernel or build(op, TILES, config=replace(RULE.heuristic(op, TILES), **changes))
-    assert kernel.config["algorithm"] == "tiles"
+    assert kernel.config.algorithm == "tiles"
     return agreement.check(op, *arguments, kernel=kernel)
 
 

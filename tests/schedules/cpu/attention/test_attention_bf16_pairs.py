@@ -36,7 +36,7 @@ def arrays(rows, keys, width=16, columns=16):
 def check(op, *arguments, kernel=None, **changes):
     """Run a kernel of this form and compare with the reference; returns its results."""
     kernel = kernel or build(op, PAIRS, config=replace(RULE.heuristic(op, PAIRS), **changes))
-    assert kernel.config["algorithm"] == "pairs"
+    assert kernel.config.algorithm == "pairs"
     return agreement.check(op, *arguments, kernel=kernel)
 
 

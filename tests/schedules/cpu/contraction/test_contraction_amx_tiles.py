@@ -37,7 +37,7 @@ def check(op, *arguments, kernel=None, **changes):
     operands = dict(zip((o.name for o in op.signature.arguments), arguments, strict=True))
     want = registry.find(op.name).reference(op, operands)["result"]
     kernel = kernel or build(op, TILES, config=replace(RULE.heuristic(op, TILES), **changes))
-    assert kernel.config["algorithm"] == "tiles"
+    assert kernel.config.algorithm == "tiles"
     np.testing.assert_array_equal(kernel(*arguments).astype(want.dtype), want)
 
 

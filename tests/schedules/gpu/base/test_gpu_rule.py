@@ -4,8 +4,8 @@ import pytest
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.pack_rule import GpuPack
 from tvm_iree_ext.schedules.gpu.scan.scan_rule import GpuScan
 from tvm_iree_ext.targets.names import make_target

@@ -8,9 +8,9 @@ import pytest
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.catalog.conv_2d import CONV_2D
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_rule import GpuConv2d
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op

@@ -6,7 +6,7 @@ import pytest
 from tvm_iree_ext import ops, verify
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_rule import GpuConv2d
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import fitting_box

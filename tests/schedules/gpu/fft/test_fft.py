@@ -6,8 +6,8 @@ import pytest
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.fft.fft_rule import GpuFftTransform
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets.names import make_target

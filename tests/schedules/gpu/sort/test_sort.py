@@ -7,10 +7,10 @@ from tvm import ir
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.sort.sort_rule import GpuSort
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op

@@ -16,24 +16,25 @@ Difference to the dialect: its ``outs``, which are read and written, are an init
 Comparators over f16 and bf16 see float32, which holds the same numbers.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-import tvm_ffi
-from tvm import ir, tirx
-
 from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
+from tvm_iree_ext.ops.base.natural_inits import worst
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.base.shapes import named, unify
 from tvm_iree_ext.tir.tir_expressions import convert
+from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 _NAME = "iree_linalg_ext.arg_compare"
 
@@ -89,13 +90,23 @@ class ArgCompare(Op):
             operands.append(Operand("input_index", shape, self.index_dtype))
         if self.index_base is None:
             operands.append(Operand("index_base", (), "int64", "scalar"))
+        value = None if self.explicit or self.index_base is None else worst(self.region, dtype)
+        where = None if value is None else self._first_index
         operands += [
-            Operand("init_value", line, dtype),
-            Operand("init_index", line, self.index_dtype),
+            Operand("init_value", line, dtype, default=value),
+            Operand("init_index", line, self.index_dtype, default=where),
             Operand("value", line, dtype, "result", init="init_value", over=shape),
             Operand("index", line, self.index_dtype, "result", init="init_index", over=shape),
         ]
         return Signature(tuple(operands))
+
+    @property
+    def _first_index(self) -> int:
+        """The index of position 0, with a base that is known."""
+        bits = 8 * dtypes.item_bytes(self.index_dtype)
+        wrapped = (self.index_base or 0) % 2**bits
+        is_negative = not self.index_dtype.startswith("u") and wrapped >= 2 ** (bits - 1)
+        return wrapped - 2**bits if is_negative else wrapped
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -162,6 +173,8 @@ def arg_compare(
     Returns:
         The op.  Its kernel takes ``input_value``, then ``input_index`` and ``index_base`` where
         they are operands, ``init_value`` and ``init_index``, and returns ``value`` and ``index``.
+        With a plain comparison and neither of these operands the inits may be left out: they are
+        then the worst value and the first index.
 
     Raises:
         OpError: for a dimension, rank, extent, dtype, base or region that does not fit.

@@ -1,15 +1,15 @@
 """The canonical TensorIR of arg_compare, in both dialects: a loop over each line."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Sequence
-
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, region_dtype
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 _PYTHON = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 

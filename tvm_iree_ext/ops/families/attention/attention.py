@@ -26,7 +26,7 @@ import numpy as np
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
+from tvm_iree_ext.base.signature import Default, Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import wide_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
@@ -85,7 +85,10 @@ class Attention(Op):
             for result in results:
                 kind = self.types[result]
                 if role == "input":
-                    operands.append(Operand(f"{result}_init", kind.shape, kind.dtype))
+                    fresh: Default = "-inf" if result == "max" else 0
+                    operands.append(
+                        Operand(f"{result}_init", kind.shape, kind.dtype, default=fresh)
+                    )
                     continue
                 init = f"{result}_init" if self.online else ""
                 over = tuple(self.extents[dim] for dim in self.dims["k2"]) if init else ()
@@ -253,7 +256,8 @@ def online_attention(
     Arguments are those of :func:`attention`; ``indexing_maps`` has the maps of max and sum after
     the output's, over the batch and row dims.  The kernel takes ``output_init``, ``max_init`` and
     ``sum_init`` after the mask and returns ``output``, ``max`` and ``sum``; after the last part
-    the caller computes ``output / sum``.  A fresh state is 0, -inf (or the lowest float) and 0.
+    the caller computes ``output / sum``.  A fresh state is 0, -inf (or the lowest float) and 0;
+    it may be left out.
 
     ``output_dtype``, ``max_dtype`` and ``sum_dtype`` default to float32, or float64 where an
     operand is.

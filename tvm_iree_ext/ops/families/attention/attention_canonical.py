@@ -4,21 +4,21 @@ The dialect's formula, a block per line, with all scores in memory: what every s
 equal, and what a schedule that keeps the algorithm starts from.  It is not meant for use at size.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
-
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from typing import Any, TypeAlias
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
-Value = Callable[[At], ir.Expr]
+Value: TypeAlias = "Callable[[At], ir.Expr]"
 """Value computed at a point."""
 
 

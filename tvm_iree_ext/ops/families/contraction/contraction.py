@@ -17,14 +17,13 @@ of a sum:
     sums[parallel dims] = init + sum over the reduction dims of lhs * prologue(rhs, prologue0, ...)
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
-
-import tvm_ffi
-from tvm import tirx
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -34,6 +33,7 @@ from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
 _NAME = "tvm_iree_ext.contraction"
 

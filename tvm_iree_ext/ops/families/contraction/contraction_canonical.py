@@ -1,14 +1,16 @@
 """The canonical TensorIR of a contraction: blocks ``sums``, ``result``."""
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from __future__ import annotations
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
-_ZERO = tirx.const(0, "int64")
+
+def _zero() -> ir.Expr:
+    return tirx.const(0, "int64")
 
 
 @emits_canonical
@@ -19,7 +21,7 @@ def canonical_contraction(op: Contraction, parameters: Parameters) -> None:
     held = op.accumulator_dtype
 
     def element(name: str, at: At, dtype: str) -> ir.Expr:
-        place = [at[axis[0]] if axis else _ZERO for axis in op.maps[name].axes]
+        place = [at[axis[0]] if axis else _zero() for axis in op.maps[name].axes]
         return convert(parameters.buffers[name][tuple(place)], dtype)
 
     def product(at: At) -> ir.Expr:
@@ -29,7 +31,7 @@ def canonical_contraction(op: Contraction, parameters: Parameters) -> None:
         return element("lhs", at, held) * factor
 
     def place(at: At) -> list[ir.Expr]:
-        return [at[dim] for dim in dims] or [_ZERO]
+        return [at[dim] for dim in dims] or [_zero()]
 
     with I.sblock("root"):
         sums = I.sblock_alloc_buffer([extents[d] for d in dims] or [i64(1)], held)

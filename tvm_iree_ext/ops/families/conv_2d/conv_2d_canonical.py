@@ -1,11 +1,11 @@
 """The canonical TensorIR of a convolution: blocks ``sums, result``."""
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from __future__ import annotations
 
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 
 @emits_canonical

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import TensorType, shape_text
+from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents, whole_number
 from tvm_iree_ext.ops.base.regions import RegionLike
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Algorithm, Conv2d, Layout, Pair
@@ -75,7 +76,8 @@ def conv_2d(
     ):
         if value not in allowed:
             known = ", ".join(map(repr, allowed))
-            raise OpError(f"{_NAME}: {name} is {value!r}; expected one of {known}")
+            hint = did_you_mean(value, [one for one in allowed if one])
+            raise OpError(f"{_NAME}: {name} is {value!r}; expected one of {known}{hint}")
     image = named_extents(_operand("input", input, dtype), "d")
     if filter_panels is None:
         taps = _operand("filter", filter, dtype)

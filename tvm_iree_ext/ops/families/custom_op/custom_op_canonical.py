@@ -1,29 +1,31 @@
 """The loops around the region of a ``custom_op``, for any tile sizes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
-
-from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
 from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, building
-from tvm_iree_ext.tir.tir_expressions import Expr, i64
+from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir_builder, tirx
 
-Loop: TypeAlias = Callable[[Expr], AbstractContextManager[Any]]
-Spans: TypeAlias = Mapping[str, tuple[Expr, Expr]]
+if TYPE_CHECKING:
+    from tvm_iree_ext.tir.tir_expressions import Expr
+
+Loop: TypeAlias = "Callable[[Expr], AbstractContextManager[Any]]"
+Spans: TypeAlias = "Mapping[str, tuple[Expr, Expr]]"
 """Start and extent of the current tile along each dim and symbol."""
 
-Builder: TypeAlias = Callable[[Sequence[Expr], Mapping[Expr, int]], TileBuilder]
+Builder: TypeAlias = "Callable[[Sequence[Expr], Mapping[Expr, int]], TileBuilder]"
 """Builder of a region's tiles, by where they start, and the most that their extents may be."""
 
 
-@canonical.register
+@canonical.register(CustomOp)
 def canonical_custom_op(op: CustomOp) -> tirx.PrimFunc:
     """The PrimFunc with a single tile: what every tiling must equal."""
     return tiled(op, {}, _serial, TileBuilder)
@@ -45,7 +47,7 @@ def tiled(
     ``tasks(count)`` makes the loop over the tiles of parallel dims, of one where none is split;
     ``builder`` what the tiles of a region are computed by.
     """
-    with IRBuilder() as context, I.prim_func(s_tir=True):
+    with ir_builder.IRBuilder() as context, I.prim_func(s_tir=True):
         _CustomOpFunction(op, tile_sizes, tasks, builder).emit()
     return context.get()
 

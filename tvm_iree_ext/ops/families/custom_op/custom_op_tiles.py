@@ -9,18 +9,20 @@ tile whose elements would otherwise be computed again and again.
 How they compute is the schedule's business: the canonical PrimFunc uses plain loops.
 """
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
-
-from tvm import tirx
-from tvm.tirx.script import builder as I
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.tir.tir_expressions import Expr
+from tvm_iree_ext.tir.tvm_modules import I, tirx
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.tir.tir_expressions import Expr
 
 Number: TypeAlias = int | float
 
@@ -51,28 +53,28 @@ class Tile:
             )
         return self.element([_index(one) for one in listed])
 
-    def __add__(self, other: "Tile | Expr | Number") -> "Tile":
+    def __add__(self, other: Tile | Expr | Number) -> Tile:
         return apply(operator.add, self, other)
 
-    def __radd__(self, other: Expr | Number) -> "Tile":
+    def __radd__(self, other: Expr | Number) -> Tile:
         return apply(operator.add, other, self)
 
-    def __sub__(self, other: "Tile | Expr | Number") -> "Tile":
+    def __sub__(self, other: Tile | Expr | Number) -> Tile:
         return apply(operator.sub, self, other)
 
-    def __rsub__(self, other: Expr | Number) -> "Tile":
+    def __rsub__(self, other: Expr | Number) -> Tile:
         return apply(operator.sub, other, self)
 
-    def __mul__(self, other: "Tile | Expr | Number") -> "Tile":
+    def __mul__(self, other: Tile | Expr | Number) -> Tile:
         return apply(operator.mul, self, other)
 
-    def __rmul__(self, other: Expr | Number) -> "Tile":
+    def __rmul__(self, other: Expr | Number) -> Tile:
         return apply(operator.mul, other, self)
 
-    def __truediv__(self, other: "Tile | Expr | Number") -> "Tile":
+    def __truediv__(self, other: Tile | Expr | Number) -> Tile:
         return apply(operator.truediv, self, other)
 
-    def __matmul__(self, other: "Tile") -> "Tile":
+    def __matmul__(self, other: Tile) -> Tile:
         return matmul(self, other)
 
 
@@ -85,7 +87,7 @@ def compute(extents: Sequence[Expr | int], value: Callable[..., Any], dtype: str
     return Tile(shape, dtype, lambda at: _as(value(*at), dtype))
 
 
-def apply(function: Callable[..., Any], *operands: "Tile | Expr | Number") -> Tile:
+def apply(function: Callable[..., Any], *operands: Tile | Expr | Number) -> Tile:
     """``function`` of the elements of tiles of one shape; other operands are the same for all.
 
     Raises:

@@ -1,12 +1,12 @@
 """The canonical TensorIR of to_simt and to_simd, the layout's formulas, and of to_layout."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.ownership import subgroup_parts
 from tvm_iree_ext.ops.base.block_nests import BlockNest
@@ -15,6 +15,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.distribution.distribution import Distribution
 from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 
 @emits_canonical

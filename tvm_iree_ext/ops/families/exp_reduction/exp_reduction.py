@@ -30,14 +30,13 @@ makes a NaN of the maximum.  Differences to the dialect:
   reduction dim among an output's.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-import tvm_ffi
-from tvm import ir, tirx
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -49,6 +48,7 @@ from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_exten
 from tvm_iree_ext.ops.base.regions import Region, RegionsLike, trace_several
 from tvm_iree_ext.ops.families.attention.attention import ScoreDomain
 from tvm_iree_ext.ops.families.custom_op.custom_op import IteratorType
+from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 _NAME = "iree_linalg_ext.exp_reduction"
 
@@ -152,17 +152,15 @@ def _variables(body: ir.Expr) -> set[str]:
     return names
 
 
-_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.Select, ir.Call)
-
-
 def _operations(body: ir.Expr) -> int:
+    arithmetic = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.Select, ir.Call)
     count = 0
 
     def one(_: Any) -> None:
         nonlocal count
         count += 1
 
-    tvm_ffi.structural_walk(body, (_ARITHMETIC, one))
+    tvm_ffi.structural_walk(body, (arithmetic, one))
     return count
 
 

@@ -1,19 +1,19 @@
 """The canonical PrimFunc of exp_reduction: one block for each line of its formula."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
-
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.regions import maximum
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
-Value: TypeAlias = Callable[[At], ir.Expr]
+Value: TypeAlias = "Callable[[At], ir.Expr]"
 
 
 @emits_canonical

@@ -1,15 +1,15 @@
 """The canonical TensorIR of a butterfly stage and of whole Fourier transforms."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 
 @emits_canonical

@@ -1,14 +1,16 @@
 """The canonical TensorIR of a grouped product: blocks ``group``, ``sums``, ``result``."""
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from __future__ import annotations
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
-_ZERO = tirx.const(0, "int64")
+
+def _zero() -> ir.Expr:
+    return tirx.const(0, "int64")
 
 
 @emits_canonical
@@ -19,7 +21,7 @@ def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
     held = full.accumulator_dtype
 
     def element(name: str, at: At, dtype: str) -> ir.Expr:
-        place = [at[axis[0]] if axis else _ZERO for axis in full.maps[name].axes]
+        place = [at[axis[0]] if axis else _zero() for axis in full.maps[name].axes]
         return convert(parameters.buffers[name][tuple(place)], dtype)
 
     with I.sblock("root"):
@@ -27,7 +29,7 @@ def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
         sums = I.sblock_alloc_buffer([extents[m], extents[n]], held)
 
         def none(at: At) -> None:
-            I.buffer_store(group, _ZERO, [at[m]])
+            I.buffer_store(group, _zero(), [at[m]])
 
         def count(at: At) -> None:
             ended = convert(parameters.buffers["offsets"][at[g]], "int64") <= at[m]

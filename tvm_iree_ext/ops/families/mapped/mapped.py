@@ -12,15 +12,13 @@ own, as for every op, and that of ``map_load``, whose value never shows, is none
 of ``map_store``'s output, undefined there, is left out.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-import tvm
-import tvm_ffi
-from tvm import tirx
 
 from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
@@ -29,6 +27,7 @@ from tvm_iree_ext.ops.base.op import UncountedOp, operand_bytes
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
 from tvm_iree_ext.tir.region_size import check_size
+from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 IndexRegionLike = str | Callable[..., Any]
 
@@ -42,8 +41,8 @@ class IndexRegion:
 
     parameters: tuple[tirx.Var, ...]
     symbols: tuple[tirx.Var, ...]
-    place: tuple[tvm.ir.Expr, ...]
-    value: tvm.ir.Expr
+    place: tuple[ir.Expr, ...]
+    value: ir.Expr
     source: str | None
 
     @property
@@ -52,14 +51,14 @@ class IndexRegion:
         return ", ".join(map(str, (*self.place, self.value)))
 
     def __call__(
-        self, index: Sequence[tvm.ir.Expr], symbols: Mapping[str, tvm.ir.Expr]
-    ) -> tuple[list[tvm.ir.Expr], tvm.ir.Expr]:
+        self, index: Sequence[ir.Expr], symbols: Mapping[str, ir.Expr]
+    ) -> tuple[list[ir.Expr], ir.Expr]:
         """Place and value at an index, with ``symbols`` for the extents that it names."""
         by_name = dict(symbols) | {
             parameter.name: at for parameter, at in zip(self.parameters, index, strict=True)
         }
 
-        def at_index(body: tvm.ir.Expr) -> tvm.ir.Expr:
+        def at_index(body: ir.Expr) -> ir.Expr:
             return tvm_ffi.structural_map(body, (tirx.Var, lambda var: by_name[var.name]))
 
         return [at_index(one) for one in self.place], at_index(self.value)
@@ -227,7 +226,7 @@ def _trace(
     )
 
 
-def _typed(op: str, what: str, value: Any, dtype: str) -> tvm.ir.Expr:
+def _typed(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
     """A yielded value as an expression of its type; a number becomes one where it fits."""
     if hasattr(value, "asobject"):  # what TVM's == and != give
         value = value.asobject()
@@ -239,7 +238,7 @@ def _typed(op: str, what: str, value: Any, dtype: str) -> tvm.ir.Expr:
         )
         if fits:
             return tirx.const(value, dtype)
-    elif isinstance(value, tvm.ir.Expr):
+    elif isinstance(value, ir.Expr):
         check_size(op, value)
         if str(value.ty.dtype) == dtype:
             return value

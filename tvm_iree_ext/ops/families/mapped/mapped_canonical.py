@@ -1,12 +1,12 @@
 """The canonical TensorIR of map_load and map_store: the formula, a block each."""
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from __future__ import annotations
 
 from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 
 @emits_canonical

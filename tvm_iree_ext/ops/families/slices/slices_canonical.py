@@ -1,10 +1,9 @@
 """The canonical TensorIR of scatter and gather: the formulas, a block each."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from tvm_iree_ext.base.errors import KERNEL_ERROR
 from tvm_iree_ext.ops.base.block_nests import BlockNest, in_range
@@ -13,8 +12,9 @@ from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices import IndexedSlices
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
-Point = Sequence[ir.Expr]
+Point: TypeAlias = "Sequence[ir.Expr]"
 
 
 @emits_canonical

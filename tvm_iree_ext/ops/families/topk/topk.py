@@ -29,6 +29,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base import comparators
+from tvm_iree_ext.ops.base.natural_inits import highest, worst
 from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
@@ -83,7 +84,14 @@ class Topk(UncountedOp):
         kinds = dict(self.types)
         outputs = {name: kinds.pop(name) for name in self.types if name.startswith("output_")}
         named = [*kinds.items(), *((f"{name}_init", kind) for name, kind in outputs.items())]
-        inputs = [Operand(name, kind.shape, kind.dtype) for name, kind in named]
+        value_default = worst(self.region, self.types["values"].dtype)
+        defaults = {"output_values_init": value_default}
+        if value_default is not None and "output_indices" in outputs:
+            defaults["output_indices_init"] = highest(outputs["output_indices"].dtype)
+        inputs = [
+            Operand(name, kind.shape, kind.dtype, default=defaults.get(name))
+            for name, kind in named
+        ]
         over = self.types["values"].shape
         results = [
             Operand(name, k.shape, k.dtype, "result", init=f"{name}_init", over=over)
@@ -114,11 +122,11 @@ class Topk(UncountedOp):
 
 def topk(
     values: OperandLike,
-    output_values: OperandLike | None = None,
+    output_values: OperandLike | int | None = None,
     output_indices: OperandLike | None = None,
     *,
     indices: OperandLike | None = None,
-    dimension: int,
+    dimension: int | None = None,
     k: Extent | None = None,
     region: RegionLike = ">",
     dtype: str = "float32",
@@ -128,11 +136,11 @@ def topk(
     Args:
         values: shape (of ``dtype``), :class:`TensorType`, or anything with ``shape`` and
             ``dtype``.  Extents are numbers, names of extents known at call time, or ``"?"``.
-        output_values: the init of the values; its extent along ``dimension`` is K.
+        output_values: the init of the values; its extent along ``dimension`` is K.  A number is K.
         output_indices: the init of the indices, a bare shape being one of int32; by default
             int32 of the shape of ``output_values``.
         indices: the inputs' indices, int32; without, they are numbered from 0.
-        dimension: the dim to select along.
+        dimension: the dim to select along, by default the last one.
         k: K, in place of ``output_values``.
         region: whether a candidate (``arg0``) wins over an output element (``arg1``): ``">"`` or
             ``"<"``, text, or a callable over TIR expressions.  ``">="`` selects what ``">"`` does.
@@ -140,7 +148,8 @@ def topk(
 
     Returns:
         The op.  Its kernel takes ``values, [indices], output_values_init, output_indices_init`` and
-        returns ``output_values`` and ``output_indices``.
+        returns ``output_values`` and ``output_indices``.  With a plain comparison the inits may be
+        left out: they are then worse than all, and nothing but ``values`` competes.
 
     Raises:
         OpError: for ranks, extents, dtypes, a dimension or a region that do not fit.
@@ -160,15 +169,19 @@ def topk(
 def check_values(
     op: str, values: OperandLike, dimension: object, dtype: str
 ) -> tuple[dict[str, TensorType], str, int]:
-    """The inputs so far, their element type, and the dim to select along."""
+    """The inputs so far, their element type, and the dim to select along: by default the last."""
     given = as_tensor(op, "values", values, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0)
+    if dimension is None:
+        dimension = max(0, len(given.shape) - 1)
     return {"values": given}, given.dtype, check_dimension(op, dimension, len(given.shape))
 
 
 def check_best(
-    op: str, values: TensorType, best: OperandLike | None, dimension: int, k: Extent | None
+    op: str, values: TensorType, best: OperandLike | int | None, dimension: int, k: Extent | None
 ) -> TensorType:
     """The type of the output values, given as such or by K."""
+    if isinstance(best, int) and k is None:
+        best, k = None, best
     if (best is None) == (k is None):
         raise OpError(f"{op}: expected either output_values or k")
     if best is None:

@@ -1,17 +1,17 @@
 """The canonical TensorIR of top-k, in both of the dialect's forms: its loops, line by line."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from __future__ import annotations
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, is_nan, region_dtype
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
-At = Sequence[ir.Expr]
+At: TypeAlias = "Sequence[ir.Expr]"
 
 
 @emits_canonical

@@ -59,11 +59,11 @@ class TopkV2(Topk):
 
 def topk_v2(
     values: OperandLike,
-    output_values: OperandLike | None = None,
+    output_values: OperandLike | int | None = None,
     output_indices: OperandLike | None = None,
     *,
     input_indices: OperandLike | None = None,
-    dimension: int,
+    dimension: int | None = None,
     is_sorted: bool = False,
     k: Extent | None = None,
     region: RegionLike = ">",
@@ -74,7 +74,7 @@ def topk_v2(
     Args:
         values: shape (of ``dtype``), :class:`TensorType`, or anything with ``shape`` and
             ``dtype``.  Extents are numbers, names of extents known at call time, or ``"?"``.
-        output_values: the init of the values; its extent along ``dimension`` is K.
+        output_values: the init of the values; its extent along ``dimension`` is K.  A number is K.
         output_indices: the init of the indices, of any integer type, a bare shape being one of
             int32; without, no indices are handed out.
         input_indices: the values' indices, of the type of ``output_indices``; without, they are

@@ -1,9 +1,8 @@
 """The canonical TensorIR of transfer_gather and transfer_scatter: the formula, a block each."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
+from collections.abc import Sequence
 
 from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.padding import padding_expr
@@ -11,6 +10,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer
 from tvm_iree_ext.tir.tir_expressions import convert, i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 FAR = 1 << 48
 """Beyond any extent: indices from here on lie outside, and so do offsets from twice that on."""

@@ -1,14 +1,14 @@
 """The canonical TensorIR of the Winograd transforms: two products with a constant matrix."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
-
-from tvm import ir, tirx
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
 
 def _joined(a: ir.Expr, b: ir.Expr, at: Sequence[ir.Expr]) -> tuple[ir.Expr, ...]:

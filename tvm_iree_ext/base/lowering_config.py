@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.suggestions import did_you_mean
 
 _JSON_NAMES = {
     bool: "true or false",
@@ -91,7 +92,7 @@ class LoweringConfig:
         if unknown := sorted(map(str, set(data) - set(usual))):
             raise ScheduleError(
                 f"lowering config: unknown field {', '.join(unknown)};"
-                f" known are {', '.join(sorted(usual))}"
+                f" known are {', '.join(sorted(usual))}{did_you_mean(unknown[0], usual)}"
             )
         for name, value in data.items():
             if type(value) is not type(usual[name]):

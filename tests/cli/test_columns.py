@@ -1,0 +1,61 @@
+"""Nothing that a command prints is cut on a terminal of 80 columns."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from tvm_iree_ext.base.text_tables import width_of
+
+CUT = "…"
+
+
+def on_a_terminal(arguments, columns=80):
+    """What a command writes to a terminal, and its status."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    command = [sys.executable, "-I", "-m", "tvm_iree_ext", *arguments]
+    environment = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+    process = subprocess.Popen(command, stdout=slave, stderr=slave, env=environment)
+    os.close(slave)
+    said = b""
+    while True:
+        try:
+            piece = os.read(master, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(master)
+    return process.wait(), said.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["--help"], ["records", "show", "--shipped", "--op", "scan"], ["doctor"]],
+    ids=" ".join,
+)
+def test_nothing_is_cut(arguments):
+    status, said = on_a_terminal(arguments)
+    assert status == 0, said
+    assert said
+    assert CUT not in said
+
+
+def test_the_width_of_a_terminal_is_asked_for():
+    code = (
+        "import sys; from tvm_iree_ext.base.text_tables import width_of;print(width_of(sys.stdout))"
+    )
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 72, 0, 0))
+    environment = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+    subprocess.run([sys.executable, "-I", "-c", code], stdout=slave, env=environment, check=True)
+    assert os.read(master, 100).split() == [b"72"]
+    with open(os.devnull, "w") as file:
+        assert width_of(file) == 140
