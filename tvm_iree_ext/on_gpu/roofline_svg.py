@@ -15,7 +15,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 150, 50, 50
 _COLOURS = (
     "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2",
 )  # fmt: skip
-_STYLE = "text{font:12px sans-serif;fill:#222}.small{font-size:10px}.title{font-size:15px}"
+# White around a text, so that no line goes through it.
+_STYLE = (
+    "text{font:12px sans-serif;fill:#222;paint-order:stroke;stroke:#fff;stroke-width:3px}"
+    ".small{font-size:10px}.title{font-size:15px}"
+)
 
 
 class _Axes:
@@ -89,9 +93,13 @@ def _roofs(axes: _Axes, roofs: Roofs, peaks: Mapping[str, float]) -> Iterator[st
     highest = max(peaks.values(), default=10.0 ** axes.y[1])
     # The slope, from where it enters the picture to the highest peak.
     start = max(left, 10.0 ** axes.y[0] / roofs.bytes)
-    yield _line(*axes.at(start, start * roofs.bytes), *axes.at(highest / roofs.bytes, highest))
     x, y = axes.at(start, start * roofs.bytes)
-    yield _text(x + 8, y - 30, f"{roofs.bytes / 1e12:.2f} TB/s", "small")
+    to_x, to_y = axes.at(highest / roofs.bytes, highest)
+    yield _line(x, y, to_x, to_y)
+    angle = math.degrees(math.atan2(to_y - y, to_x - x))
+    turned = f'<g transform="translate({x + 24:.1f} {y + 24 * (to_y - y) / (to_x - x):.1f})'
+    label = _text(0, -5, f"{roofs.bytes / 1e12:.2f} TB/s", "small")
+    yield f'{turned} rotate({angle:.1f})">{label}</g>'
     lowest_label = -math.inf
     for name, peak in peaks.items():
         x, y = axes.at(peak / roofs.bytes, peak)

@@ -18,6 +18,7 @@ from tvm_iree_ext.bench.results.summary import threads_text
 
 _SIZE_INCHES = (8.0, 4.6)  # of one of the two, for one number of threads
 _DPI = 110
+_NAMES = 2.5  # over the lines (2), which they interrupt, and under the points (3)
 
 
 def save_roofline(report: Report, path: Path | str) -> None:
@@ -44,6 +45,9 @@ def save_roofline(report: Report, path: Path | str) -> None:
         _draw_memory(axes[1][column], moving, peak, families)
     _legend(figure, families)
     figure.suptitle(report.machine.cpu)
+    figure.draw_without_rendering()  # places them
+    for one in axes.flat:
+        _part_names(one)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
@@ -73,32 +77,13 @@ def _draw_compute(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequenc
             corner = gflops / peak.read_gbps
             axes.plot([min(low, corner), corner], [min(low, corner) * peak.read_gbps, gflops], "k-")
             axes.plot([corner, max(high, corner)], [gflops, gflops], "k-")
-            axes.annotate(
-                f"{dtype} {gflops:.0f} GFLOP/s",
-                (max(high, corner), gflops),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
-            )
+            _label(axes, f"{dtype} {gflops:.0f} GFLOP/s", max(high, corner), gflops, ha="right")
     if peak.cached_gbps:
         size, cached = min(peak.cached_gbps.items())
         corner = peak.gflops["float32"] / cached
         axes.plot([min(low, corner), corner], [min(low, corner) * cached, corner * cached], "k:")
-        axes.annotate(
-            f"{cached:.0f} GB/s of {size >> 20} MiB",
-            (low, low * cached),
-            xytext=(24, 2),
-            textcoords="offset points",
-            fontsize=8,
-        )
-    axes.annotate(
-        f"{peak.read_gbps:.0f} GB/s",
-        (low, low * peak.read_gbps),
-        xytext=(24, 2),
-        textcoords="offset points",
-        fontsize=8,
-    )
+        _label(axes, f"{cached:.0f} GB/s of {size >> 20} MiB", low * 1.1, low * 1.1 * cached, 1)
+    _label(axes, f"{peak.read_gbps:.0f} GB/s", low * 1.1, low * 1.1 * peak.read_gbps, 1)
     axes.set_xlim(low, max(high, places[0]))
     _scatter(axes, points, families)
     axes.set_xlabel("operations per byte")
@@ -110,19 +95,48 @@ def _draw_memory(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequence
     axes.axhline(peak.read_gbps, color="black")
     cached = sorted(peak.cached_gbps.items())
     axes.plot([size / 2**20 for size, _ in cached], [rate for _, rate in cached], "k:.")
-    axes.annotate(
-        f"reads {peak.read_gbps:.0f} GB/s",
-        (1.0, peak.read_gbps),
-        xycoords=("axes fraction", "data"),
-        xytext=(-4, 3),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8,
-    )
     _scatter(axes, [(row.bytes / 2**20, row.bytes / 1e9, row) for row in rows], families)
+    _label(axes, f"reads {peak.read_gbps:.0f} GB/s", axes.get_xlim()[1], peak.read_gbps, ha="right")
     axes.set_xlabel("MiB of operands and results")
     axes.set_ylabel("GB/s")
     axes.set_title(f"{threads_text(peak.threads)}: cases that move or compare", fontsize=10)
+
+
+def _label(axes: Any, text: str, x: float, y: float, slope: int = 0, ha: str = "left") -> None:
+    """Name a line above it, along it where it has a slope: a power of x, on axes of logarithms."""
+    axes.text(
+        x,
+        y * 1.07,  # a little above it
+        f" {text} ",
+        ha=ha,
+        va="bottom",
+        fontsize=8,
+        rotation=math.degrees(math.atan2(slope * y, x)),
+        rotation_mode="anchor",
+        transform_rotates_text=True,
+        path_effects=_halo(),
+        zorder=_NAMES,
+    )
+
+
+def _part_names(axes: Any) -> None:
+    """Move names of points up, off those below."""
+    taken: list[Any] = []
+    names = [text for text in axes.texts if hasattr(text, "xyann")]
+    for name in sorted(names, key=lambda text: text.get_window_extent().y0):
+        box = name.get_window_extent()
+        while any(box.overlaps(other) for other in taken):
+            across, up = name.xyann
+            name.xyann = across, up + 3
+            box = name.get_window_extent()
+        taken.append(box)
+
+
+def _halo() -> list[Any]:
+    """White around a text, so that no line goes through it."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=3, foreground="white")]
 
 
 def _scatter(
@@ -142,7 +156,7 @@ def _scatter(
             continue
         theirs = work / row.fastest.seconds.median
         axes.plot([x, x], [theirs, ours], "-", color=colour, linewidth=0.7, alpha=0.6)
-        axes.plot(x, theirs, "^", color=colour, markerfacecolor="none", markersize=6, zorder=2)
+        axes.plot(x, theirs, "^", color=colour, markerfacecolor="none", markersize=6, zorder=3)
         if theirs > ours:
             axes.annotate(
                 row.case,
@@ -151,7 +165,10 @@ def _scatter(
                 ha="left" if x < middle else "right",
                 textcoords="offset points",
                 fontsize=6,
+                path_effects=_halo(),
+                zorder=_NAMES,
             )
+    axes.margins(y=0.12)
     axes.grid(True, which="major", linewidth=0.3)
 
 
