@@ -22,6 +22,7 @@ from tvm.target import Target
 import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.code_parts import part_count, write_objects
+from tvm_iree_ext.codegen.cpu.serial_runtime import serial_runtime
 from tvm_iree_ext.runtime.machine import is_this_machine, library_machine
 from tvm_iree_ext.targets.host import vector_extensions
 
@@ -42,8 +43,9 @@ def compile_library(
 
     Returns:
         What a manifest says under ``resources``: ``library_bytes``, ``code_bytes``,
-        ``needs_runtime`` (whether the kernel calls ``libtvm_runtime``), ``cpu_features`` (the
-        vector extensions that the target has, and that a machine must have).
+        ``needs_runtime`` (whether it calls ``libtvm_runtime``, without which it works by one
+        thread), ``cpu_features`` (the vector extensions that the target has, and that a machine
+        must have).
 
     Raises:
         BuildError: where TVM refuses the module, no linker is found, or the linker fails.
@@ -60,6 +62,10 @@ def compile_library(
                 executable.mod.write_to_file(objects[0])
         except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
             raise BuildError(f"TVM cannot compile {names} for {target}: {error}") from error
+        codes = (Path(one).read_bytes() for one in objects)
+        if (runtime := serial_runtime(codes, target)) is not None:
+            objects.append(f"{folder}/runtime.o")
+            Path(objects[-1]).write_bytes(runtime)
         _link(linker, str(path), objects)
     library = path.read_bytes()
     return {

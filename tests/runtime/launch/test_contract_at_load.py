@@ -12,8 +12,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.codegen.gpu.cpp_export import export_device
 from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
-from tvm_iree_ext.codegen.gpu.passes.amd_lanes import compile_ir
 from tvm_iree_ext.codegen.gpu.rocm import as_version_5
+from tvm_iree_ext.codegen.llvm_text import compile_ir
 from tvm_iree_ext.emulator.driver import EmulatedDriver
 from tvm_iree_ext.runtime.launch import driver
 from tvm_iree_ext.runtime.launch.binary_file import AMD_MACHINES, read_binary

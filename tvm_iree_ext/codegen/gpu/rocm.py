@@ -29,6 +29,7 @@ from tvm_iree_ext.codegen.gpu.passes.amd_loops import count_definitions
 from tvm_iree_ext.codegen.gpu.passes.amd_memory_functions import memory_definitions
 from tvm_iree_ext.codegen.gpu.passes.amd_sums import use_definitions
 from tvm_iree_ext.codegen.linker import find_lld
+from tvm_iree_ext.codegen.llvm_text import compile_ir
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.intrin.atomics import atomic_definitions, with_wide_position
 from tvm_iree_ext.intrin.handed_words import handing_definitions
@@ -139,9 +140,9 @@ def _compiled(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) -> st
     text = str(made.inspect_source("llvm"))
     check_addresses(text)
     if amd_lanes.exceeds_default(lanes):
-        code, assembly = amd_lanes.compile_ir(amd_lanes.with_lanes(text, lanes, {}), target)
+        code, assembly = compile_ir(amd_lanes.with_lanes(text, lanes, {}), target)
         if waves := amd_lanes.whole_waves(_usage(assembly), lanes, target):
-            code, assembly = amd_lanes.compile_ir(amd_lanes.with_lanes(text, lanes, waves), target)
+            code, assembly = compile_ir(amd_lanes.with_lanes(text, lanes, waves), target)
         _link(bytearray(code))
         return assembly
     return str(made.inspect_source("asm"))

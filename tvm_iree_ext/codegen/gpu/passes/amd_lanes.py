@@ -13,25 +13,17 @@ and saves registers for a seventh that never comes; then it is told how many the
 Kernels of at most 256 lanes keep what TVM said, and their code.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from math import ceil
 
-import tvm
 from tvm.target import Target
 
-from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.targets.gpu import gpu_chip, occupancy, subgroup_size
 
 _SAID_BY_TVM = 256
 _ATTRIBUTE = re.compile(r'"amdgpu-flat-work-group-size"="\d+,\d+"')
-
-_FLAG = """
-!llvm.module.flags = !{{!1000000}}
-!1000000 = !{{i32 2, !"tvm_target", !"{flag}"}}
-"""  # what TVM compiles a module for that it loads
 
 
 def exceeds_default(lanes: Mapping[str, int]) -> bool:
@@ -84,27 +76,3 @@ def whole_waves(
         if apart.subgroups_per_simd > resident.subgroups_per_simd:
             found[name] = ceil(resident.subgroups_per_simd)
     return found
-
-
-def compile_ir(text: str, target: Target) -> tuple[bytes, str]:
-    """The object file and the assembly of a module's IR.
-
-    Raises:
-        BuildError: where LLVM refuses.
-    """
-    options = json.loads(str(target))
-    described = {key: options[key] for key in ("mtriple", "mcpu", "mattr") if key in options}
-    flag = json.dumps({"kind": "llvm", **described}).replace('"', r"\22")
-    text += _FLAG.format(flag=flag)
-    with scratch() as folder:
-        source, code, assembly = (folder / f"kernel.{kind}" for kind in ("ll", "o", "s"))
-        source.write_text(text)
-        try:
-            module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(source), "ll")
-            module.write_to_file(str(code), "obj")
-            module.write_to_file(str(assembly), "asm")
-        except (RuntimeError, ValueError, TypeError) as error:
-            raise BuildError(
-                f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}"
-            ) from error
-        return code.read_bytes(), assembly.read_text()
