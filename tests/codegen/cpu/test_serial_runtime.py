@@ -40,13 +40,8 @@ def test_a_library_works_without_tvms_runtime(op, wanted, tmp_path):
     given = [rng.standard_normal(one.shape).astype("float32") for one in op.signature.arguments]
     result = np.zeros(op.signature.results[0].shape, "float32")
     np.savez(tmp_path / "given.npz", **{f"in{n}": x for n, x in enumerate([*given, result])})
-    files = [
-        tmp_path / "kernel" / "kernel.so",
-        op.entry,
-        tmp_path / "given.npz",
-        tmp_path / "r.npy",
-    ]
-    command = [sys.executable, "-c", ALONE, *map(str, files)]
+    files = [tmp_path / name for name in ("kernel/kernel.so", "given.npz", "r.npy")]
+    command = [sys.executable, "-c", ALONE, op.entry, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "r.npy"), wanted(*given), 1e-4, 1e-4)

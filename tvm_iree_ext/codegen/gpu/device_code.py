@@ -188,25 +188,26 @@ def device_tools(target: Target) -> list[str]:
     return found + [tool for tool in ("ptxas", "nvdisasm") if cuda.find_tool(tool)]
 
 
+def _bytes(buffer: Any) -> int:
+    """The bytes of a workgroup's buffer; BuildError where the call would tell them."""
+    if not all(isinstance(extent, tirx.IntImm) for extent in buffer.shape):
+        raise BuildError(
+            f"{buffer.name} in shared memory has the extents {buffer.shape}; expected numbers"
+        )
+    dtype = DataType(str(buffer.dtype))
+    return prod(int(extent) for extent in buffer.shape) * -(-dtype.bits * dtype.lanes // 8)
+
+
 def _check_shared_memory(module: ir.IRModule, target: Target) -> None:
     """Raise TargetError for a kernel that declares more than there is: LLVM ends the process."""
     chip = gpu_chip(target)
     most = chip.declared_shared_memory_bytes
     for name, kernel in module.functions.items():
-        found: list[int] = []
-
-        def see(node: Any, found: list[int] = found) -> None:
-            if node.buffer.scope() == "shared":
-                if not all(isinstance(extent, tirx.IntImm) for extent in node.buffer.shape):
-                    raise BuildError(
-                        f"{node.buffer.name} in shared memory has the extents {node.buffer.shape};"
-                        " expected numbers"
-                    )
-                count = prod(int(extent) for extent in node.buffer.shape)
-                dtype = DataType(str(node.buffer.dtype))
-                found.append(count * -(-dtype.bits * dtype.lanes // 8))
-
-        tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, see))
+        buffers: list[Any] = []
+        tvm_ffi.structural_walk(
+            kernel.body, (tirx.AllocBuffer, lambda node, add=buffers.append: add(node.buffer))
+        )
+        found = [_bytes(buffer) for buffer in buffers if buffer.scope() == "shared"]
         if sum(found) > most:
             raise TargetError(
                 f"{name.name_hint} declares {sum(found)} bytes of shared memory; a kernel of"
