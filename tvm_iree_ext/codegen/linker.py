@@ -22,7 +22,7 @@ from tvm.target import Target
 import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.code_parts import part_count, write_objects
-from tvm_iree_ext.codegen.cpu.serial_runtime import serial_runtime
+from tvm_iree_ext.codegen.serial_runtime import serial_runtime
 from tvm_iree_ext.runtime.machine import is_this_machine, library_machine
 from tvm_iree_ext.targets.host import vector_extensions
 

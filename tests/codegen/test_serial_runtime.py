@@ -10,7 +10,7 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
-from tvm_iree_ext.codegen.cpu.serial_runtime import serial_runtime
+from tvm_iree_ext.codegen.serial_runtime import serial_runtime
 from tvm_iree_ext.targets.names import make_target
 
 ALONE = """
