@@ -89,7 +89,7 @@ ALLOWED = {
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"
-USER_MAY = {"numpy", "ml_dtypes", "mpmath", "rich", "torch", "tomli", "tomllib"}
+USER_MAY = {"numpy", "ml_dtypes", "mpmath", "rich", "shtab", "torch", "tomli", "tomllib"}
 
 IMPORTERS = ("import_module", "__import__", "importorskip")
 

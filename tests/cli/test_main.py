@@ -171,7 +171,7 @@ def test_each_command_is_made_alone(command):
     for name in cli.COMMANDS:
         alone, among_all = (
             parser._subparsers._group_actions[0].choices for parser in
-            (cli._parser([name]), cli._parser())
+            (cli.command_parser([name]), cli.command_parser())
         )  # fmt: skip
         assert list(alone) == [name]
         assert alone[name].format_help() == among_all[name].format_help()

@@ -1,4 +1,5 @@
 import json
+from xml.etree import ElementTree
 
 KERNELS = """\
 from tvm.script import tirx as T
@@ -70,6 +71,26 @@ def test_draws_the_accesses_that_cost_more_than_they_need(command, tmp_path):
     assert table.split()[-5:] == ["1024", "of", "32", "worst", "32"]
     bank_0 = [line.split()[2] for line in done.lines if line.startswith("pass ")]
     assert bank_0 == [str(lane) for lane in range(32)]
+
+
+def test_draws_findings_and_traffic_into_a_file(command, tmp_path):
+    file = tmp_path / "columns.svg"
+    name = kernels(tmp_path, "columns")
+    assert command("simulate", name, "--target", "cuda:sm_80", "--picture", file).status == 0
+    picture = ElementTree.parse(file).getroot()
+    texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[:3] == ["columns_kernel", "1 of 1 workgroups of 32 lanes", "nothing found"]
+    assert "1024, 32 needed; 32 at worst" in texts
+    assert texts.count("pass 24") == 1
+    assert "and 8 more" in texts
+    boxes = [one.get("fill") for one in picture.iter("{http://www.w3.org/2000/svg}rect")]
+    assert boxes.count("#8fc1e3") == 24  # each pass serves one lane, by one bank of 32
+    assert boxes.count("#f4f6f8") == 24 * 31
+    command("simulate", kernels(tmp_path, "past_the_end"), "--target", "cuda:sm_80",
+            "--picture", file)  # fmt: skip
+    assert 'class="finding"' in file.read_text()
+    assert "out of bounds: lanes 8, 9" in file.read_text()
+    assert "is neither a number nor a FILE.svg" in command("simulate", name, "--picture", "x").err
 
 
 def test_a_finding_is_printed_and_fails(command, tmp_path):

@@ -47,6 +47,7 @@ COMMANDS = {
     "simulate": "simulate",
     "emulate": "emulate",
     "vector-stages": "vector_stages",
+    "completion": "completion",
 }
 """Each command, and the module here that has it: imported when the command is used."""
 
@@ -138,7 +139,7 @@ def _sigterm_interrupts(signals: list[int]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+def command_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     """A parser of all commands, or of the one that ``argv`` begins with: that is made sooner."""
     parser = CommandParser(
         prog=PROGRAM, description="IREE's LinalgExt and VectorExt ops on Apache TVM."
@@ -153,7 +154,7 @@ def _parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; operands may also stand behind options, which argparse does not take."""
-    args, rest = _parser(argv).parse_known_args(argv)
+    args, rest = command_parser(argv).parse_known_args(argv)
     if rest and (not hasattr(args, "operands") or any(word.startswith("-") for word in rest)):
         args.parser.error(args.parser.unrecognized(rest))
     if rest:

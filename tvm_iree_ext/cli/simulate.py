@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 import tvm_iree_ext as ext
 
@@ -12,6 +13,15 @@ def _workgroup(text: str) -> tuple[int, int, int]:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not X, X,Y or X,Y,Z") from None
     return x, y, z
+
+
+def _picture(text: str) -> int | Path:
+    if text.endswith(".svg"):
+        return Path(text)
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a FILE.svg") from None
 
 
 def size(text: str) -> tuple[str, int]:
@@ -58,9 +68,10 @@ def add_simulate(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--picture",
         action="append",
-        type=int,
-        metavar="N",
-        help="draw the accesses of statement N; default: those that cost more than they need",
+        type=_picture,
+        metavar="N|FILE.svg",
+        help="draw the accesses of statement N; default: those that cost more than they need."
+        " FILE.svg: also draw findings, traffic and these accesses into a file",
     )
     parser.add_argument("--no-picture", action="store_true", help="draw none")
     parser.add_argument("--seed", type=int, default=0, help="of the operands (default: 0)")
@@ -77,11 +88,15 @@ def run_simulate(args: argparse.Namespace) -> int:
         workgroups=args.workgroup,
         seed=args.seed,
     ).simulations
+    asked = args.picture or ()
+    numbers = [one for one in asked if isinstance(one, int)]
+    for file in (one for one in asked if isinstance(one, Path)):
+        file.write_text(ext.simulator.simulation_svg(launches), "utf-8")
     if args.json:
         data = [ext.simulator.report_data(done) for done in launches]
         print(json.dumps(data[0] if len(data) == 1 else data))
     else:
-        pictures = () if args.no_picture else args.picture
+        pictures = () if args.no_picture else numbers or None
         texts = [ext.simulator.report_text(done, pictures=pictures) for done in launches]
         print("\n\n".join(texts))
     return 1 if any(done.findings for done in launches) else 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
     from tvm_iree_ext.simulator.simulated_launch import Simulation, device_functions, simulate
     from tvm_iree_ext.simulator.simulation_report import report_data, report_text
+    from tvm_iree_ext.simulator.simulation_svg import simulation_svg
 
 __all__ = [
     "KINDS",
@@ -34,6 +35,7 @@ __all__ = [
     "simulate_kernel",
     "simulate_op",
     "simulate_program",
+    "simulation_svg",
 ]
 
 _MODULES = {
@@ -45,6 +47,7 @@ _MODULES = {
     "runs.simulated_programs": ("simulate_program",),
     "simulated_launch": ("Simulation", "device_functions", "simulate"),
     "simulation_report": ("report_data", "report_text"),
+    "simulation_svg": ("simulation_svg",),
 }
 
 __getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

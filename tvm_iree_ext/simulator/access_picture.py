@@ -27,7 +27,10 @@ def _groups(access: StatementTraffic, size: int) -> list[np.ndarray]:
     return [group for group in active if group.size]
 
 
-def _banks(access: StatementTraffic, hardware: Hardware) -> str:
+def bank_passes(
+    access: StatementTraffic, hardware: Hardware
+) -> tuple[np.ndarray, list[dict[int, str]]]:
+    """The lanes that take the most passes over the banks, and for each pass whom a bank serves."""
     width = access.access_bytes
     size = max(1, min(hardware.subgroup_size, BANK_BYTES * hardware.banks // width))
     rows: list[dict[int, str]] = []
@@ -36,6 +39,28 @@ def _banks(access: StatementTraffic, hardware: Hardware) -> str:
         passes = _passes(access, group, hardware.banks)
         if len(passes) > len(rows):
             rows, shown = passes, group
+    return shown, rows
+
+
+def touched_segments(
+    access: StatementTraffic, hardware: Hardware
+) -> tuple[np.ndarray, dict[int, set[int]], dict[int, str]]:
+    """Lanes of a subgroup; for each segment of memory the words that are used, and by which."""
+    segment = hardware.segment_bytes
+    (group, *_) = _groups(access, hardware.subgroup_size)
+    used: dict[int, set[int]] = {}
+    lanes_of: dict[int, set[int]] = {}
+    for lane in group:
+        first = int(access.addresses[lane])
+        for byte in range(first, first + access.access_bytes):
+            used.setdefault(byte // segment, set()).add(byte % segment // BANK_BYTES)
+            lanes_of.setdefault(byte // segment, set()).add(int(lane))
+    return group, used, {number: _runs(sorted(lanes)) for number, lanes in lanes_of.items()}
+
+
+def _banks(access: StatementTraffic, hardware: Hardware) -> str:
+    width = access.access_bytes
+    shown, rows = bank_passes(access, hardware)
     per_line = 32
     cell = max([2, *(len(text) for row in rows for text in row.values())])
     lines = [f"lanes {shown[0]}..{shown[-1]}, {width} bytes each: {_count(len(rows), 'pass')}"]
@@ -68,20 +93,12 @@ def _passes(access: StatementTraffic, group: np.ndarray, banks: int) -> list[dic
 
 def _segments(access: StatementTraffic, hardware: Hardware) -> str:
     segment = hardware.segment_bytes
-    (group, *_) = _groups(access, hardware.subgroup_size)
-    used: dict[int, set[int]] = {}
-    lanes_of: dict[int, list[int]] = {}
-    for lane in group:
-        first = int(access.addresses[lane])
-        for byte in range(first, first + access.access_bytes):
-            used.setdefault(byte // segment, set()).add(byte % segment // BANK_BYTES)
-            lanes_of.setdefault(byte // segment, []).append(int(lane))
+    group, used, lanes = touched_segments(access, hardware)
     count = _count(len(used), "segment")
     lines = [f"lanes {group[0]}..{group[-1]}, {access.access_bytes} bytes each: {count}"]
     for number in sorted(used)[:_MOST_SEGMENTS]:
         marks = "".join("#" if at in used[number] else "." for at in range(segment // BANK_BYTES))
-        lanes = sorted(set(lanes_of[number]))
-        lines.append(f"byte {number * segment:>8}  {marks}  {_runs(lanes)}")
+        lines.append(f"byte {number * segment:>8}  {marks}  {lanes[number]}")
     if len(used) > _MOST_SEGMENTS:
         lines.append(f"and {len(used) - _MOST_SEGMENTS} more")
     return "\n".join(lines)

@@ -26,19 +26,18 @@ def report_text(done: Simulation, *, pictures: Iterable[int] | None = ()) -> str
         access for access in done.accesses if pictures is not None and access.statement in pictures
     ]
     for space, unit in (("shared", "passes over the banks"), ("global", "segments")):
-        table = _grouped(access for access in done.accesses if access.space == space)
+        table = grouped(access for access in done.accesses if access.space == space)
         if table:
             lines += ["", f"{space} memory: {unit}, and the fewest for that width"]
             lines += [_row(group) for group in table]
         if pictures is None:
-            costliest = [max(group, key=lambda access: access.total) for group in table]
-            drawn += [access for access in costliest if access.total > access.ideal]
+            drawn += costliest(done, space)
     for access in drawn:
-        lines += ["", _title(access), access_picture(access, done.hardware)]
+        lines += ["", access_title(access), access_picture(access, done.hardware)]
     return "\n".join(lines)
 
 
-def _grouped(accesses: Iterable[StatementTraffic]) -> list[list[StatementTraffic]]:
+def grouped(accesses: Iterable[StatementTraffic]) -> list[list[StatementTraffic]]:
     """Accesses of one kind to one buffer by several statements, such as an unrolled loop's."""
     groups: dict[Any, list[StatementTraffic]] = {}
     for access in accesses:
@@ -53,7 +52,8 @@ def _findings_line(done: Simulation) -> str:
     return "\n".join([f"{len(done.findings)} found", *map(str, done.findings)])
 
 
-def _title(access: StatementTraffic) -> str:
+def access_title(access: StatementTraffic) -> str:
+    """What an access does, and where."""
     return f"{'store to' if access.store else 'load from'} {access.buffer} at {access.text}"
 
 
@@ -63,6 +63,13 @@ def _row(group: list[StatementTraffic]) -> str:
     where = f"[{first.statement}]" + (f"..[{last.statement}]" if len(group) > 1 else "")
     what = f"{'store' if first.store else 'load':<5} {first.access_bytes:>2} B {first.buffer:<16}"
     return f"  {where:<12} {what} {total:>8} of {ideal:<8} worst {first.worst}"
+
+
+def costliest(done: Simulation, space: str) -> list[StatementTraffic]:
+    """Of each row of a table that costs more than it need, the access that costs most."""
+    table = grouped(access for access in done.accesses if access.space == space)
+    found = [max(group, key=lambda access: access.total) for group in table]
+    return [access for access in found if access.total > access.ideal]
 
 
 def report_data(done: Simulation) -> dict[str, Any]:
