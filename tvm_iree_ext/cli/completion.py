@@ -2,7 +2,7 @@
 
 import argparse
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tvm_iree_ext as ext
@@ -51,9 +51,9 @@ def run_completion(args: argparse.Namespace) -> None:
     for action in _actions(parser):
         kind = _completed(action)
         if kind == "files":
-            action.complete = shtab.FILE  # type: ignore[attr-defined]
+            action.complete = shtab.FILE
         elif kind is not None:
-            action.complete = _functions(kind)  # type: ignore[attr-defined]
+            action.complete = _functions(kind)
     preamble = {shell: _preamble(shell, words) for shell in SHELLS}
     print(shtab.complete(parser, args.shell, preamble=preamble))
 
@@ -85,7 +85,7 @@ def _functions(kind: str) -> dict[str, str]:
     return {"bash": f"_tvm_iree_ext_{kind}", "zsh": f"_tvm_iree_ext_{kind}", "tcsh": "f"}
 
 
-def _preamble(shell: str, words: dict[str, Sequence[str]]) -> str:
+def _preamble(shell: str, words: Mapping[str, Sequence[str]]) -> str:
     """The shell functions that complete a kind of words, and files beside ops."""
     lines = []
     for kind, known in words.items():
