@@ -8,7 +8,7 @@ issue         instructions, one a cycle for each scheduler of a core
 mma           matrix instructions, at the chip's peak
 shared        bytes to and from shared memory, 128 a cycle for each core
 cache         bytes to and from global memory, spills among them, 64 a cycle for each core
-loop          the hot loop with its waits, on AMD's chips, by a model of a core
+loop          the hot loop with its waits, by a model of a core
 latency       without one: answers of memory that are waited for, fewer with more stages or resident
               workgroups
 memory        every operand once, at the chip's bandwidth
@@ -21,7 +21,7 @@ from typing import Any
 
 from tvm_iree_ext.base.errors import TargetError, TuningError
 from tvm_iree_ext.base.lowering_config import LoweringConfig
-from tvm_iree_ext.codegen.gpu.device_code import DeviceCode, KernelResources, Launch
+from tvm_iree_ext.codegen.gpu.device_code import DeviceCode, Launch
 from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts, KernelInstructions
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
 from tvm_iree_ext.inspection.loop_time.hot_loop_time import hot_loop_time
@@ -108,15 +108,15 @@ def _together(times: list[float]) -> float:
 def _kernel_cost(
     code: DeviceCode, name: str, chip: GpuChip, op: Op, lanes: int, config: LoweringConfig
 ) -> KernelCost:
-    launch, resources = code.launches[name], code.resources.get(name)
-    counted = code.instructions(name)
-    if counted is None or resources is None:
+    launch, counted = code.launches[name], code.instructions(name)
+    if counted is None or name not in code.resources:
         raise TuningError(f"{name} for {chip.name}: nothing to count; {code.missing}")
     if launch.dynamic:
         raise TuningError(f"{name} for {chip.name}: its launch depends on arguments")
     kernel = next(f for var, f in code.module.functions.items() if str(var.name_hint) == name)
     loops = loop_counts(kernel, launch.extents)
-    run = _KernelRun(chip, chip.parts[0], launch, resources, lanes, counted, loops)
+    resident = code.resident_workgroups(name)
+    run = _KernelRun(chip, chip.parts[0], launch, resident, lanes, counted, loops)
     run = run.at_least(op.flops(), config)
     parts = _parts(run, op, config)
     loop = _loop_us(run, code, name)
@@ -126,12 +126,12 @@ def _kernel_cost(
 
 @dataclass(frozen=True)
 class _KernelRun:
-    """A kernel as it runs on a chip."""
+    """A kernel as it runs on a chip, of which a core keeps so many workgroups at once."""
 
     chip: GpuChip
     part: GpuPart
     launch: Launch
-    resources: KernelResources
+    resident: int
     lanes: int
     counted: KernelInstructions
     loops: LoopCounts
@@ -145,12 +145,6 @@ class _KernelRun:
     def workgroups(self) -> int:
         """That a core runs, one after the other or at once."""
         return ceil(self.grid / self.part.cores)
-
-    @property
-    def resident(self) -> int:
-        """Workgroups on a core at once."""
-        kept = self.resources.subgroups_per_simd * self.chip.simds_per_core
-        return max(1, int(kept / self.subgroups))
 
     @property
     def grid(self) -> int:
@@ -204,8 +198,8 @@ def _latency_us(run: _KernelRun, config: LoweringConfig) -> float:
 
 
 def _loop_us(run: _KernelRun, code: DeviceCode, name: str) -> float | None:
-    """Of the hot loop by the model of an AMD core; None where there is no model, or no loop."""
-    if run.chip.kind != "rocm" or run.counted.hot_loop is None:
+    """Of the hot loop by the model of a core; None where there is no model, or no loop."""
+    if run.counted.hot_loop is None:
         return None
     try:
         time = hot_loop_time(code, name, workgroups=run.workgroups)
@@ -213,8 +207,8 @@ def _loop_us(run: _KernelRun, code: DeviceCode, name: str) -> float | None:
         return None
     if time is None:
         return None
-    subgroups = run.workgroups * run.subgroups / run.chip.simds_per_core
-    return run.passes * subgroups * time.cycles / _CYCLES_PER_US
+    rounds = run.workgroups / min(run.resident, run.workgroups)
+    return run.passes * rounds * time.subgroups * time.cycles / _CYCLES_PER_US
 
 
 def _multiplying(run: _KernelRun, config: LoweringConfig) -> float:

@@ -1,4 +1,4 @@
-"""``tvm-iree-ext gpu-table``: what our GPU code does in its hot loops, beside IREE's."""
+"""``tvm-iree-ext gpu-table``: the time of our GPU code's hot loops by a model."""
 
 import argparse
 import json
@@ -10,11 +10,12 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
     """Add the command ``gpu-table``."""
     parser = commands.add_parser(
         "gpu-table",
-        help="count the instructions of GPU products and attention, chip by chip, beside IREE's",
-        description="Compile products and attention for GPUs, without one, and print what a pass of"
-        " the hot loop takes: instructions by kind for each matrix instruction, widths, registers,"
-        " spills, how many subgroups are resident, and what bounds the case; beside IREE's"
-        " figures.  Exit status 1 where a cell is behind.",
+        help="model the time of hot loops of GPU products and attention, chip by chip",
+        description="Compile products and attention for GPUs, without one, and print what a model"
+        " of the chips' cores says of their hot loops: the share of the matrix units' time beside"
+        " what is asked for, why they idle, subgroups, bytes a cycle, the last round of workgroups,"
+        " and bytes by the order of tiles.  Exit status 1 where a cell spills, or is below its bar"
+        " and not named as such.",
     )
     parser.add_argument(
         "--case",
@@ -38,35 +39,37 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
         help="of B: NxK or KxN; repeatable (default: both)",
     )
     parser.add_argument(
-        "--time",
+        "--counts",
         action="store_true",
-        help="of AMD's chips, print what a model of their cores says of the loops, not counts:"
-        " the share of the matrix units' time, why they idle, subgroups, bytes a cycle; nothing is"
-        " run",
+        help="print instruction counts and widths of a pass instead, beside IREE's",
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--markdown", action="store_true", help="print a table of Markdown")
     what.add_argument(
         "--summary", action="store_true",
-        help="print a short table of Markdown: instructions for each matrix instruction (attention:"
-        " FLOP for each instruction), ours for each order of B, and the bar; with --time, shares"
-        " of the matrix units' time",
+        help="print a short table of Markdown: shares of the matrix units' time; with --counts,"
+        " instructions for each matrix instruction (attention: FLOP for each instruction), ours for"
+        " each order of B, and IREE's",
     )  # fmt: skip
     what.add_argument("--json", action="store_true", help="print a line of JSON for each row")
     parser.set_defaults(run=run_gpu_table)
 
 
 def run_gpu_table(args: argparse.Namespace) -> int:
-    """Print the table; 1 where a cell is behind."""
-    table, times = ext.inspection.hot_loops, ext.inspection.hot_loop_times
-    rows = []
-    for row in table.gpu_table(args.case, args.target, args.order, timed=args.time):
+    """Print the table; 1 where a cell is below its bar."""
+    inspection, rows = ext.inspection, []
+    for row in inspection.hot_loops.gpu_table(
+        args.case, args.target, args.order, timed=not args.counts
+    ):
         rows.append(row)
         if args.json:
-            print(json.dumps(table.row_data(row)), flush=True)
+            print(json.dumps(inspection.hot_loops.row_data(row)), flush=True)
+    counts, times = inspection.hot_loop_counts, inspection.hot_loop_times
     if args.summary:
-        print(times.shares_markdown(rows) if args.time else table.summary_markdown(rows))
+        print(counts.counts_markdown(rows) if args.counts else times.shares_markdown(rows))
     elif not args.json:
-        text = times.times_text if args.time else table.table_text
+        text = counts.counts_text if args.counts else times.times_text
         print(text(rows, markdown=args.markdown))
-    return int(any(row.verdict == "behind" for row in rows))
+        if reasons := times.reasons_text(rows):
+            print(f"\nbelow, for a reason:\n{reasons}")
+    return int(any(row.verdict == inspection.hot_loops.BELOW for row in rows))

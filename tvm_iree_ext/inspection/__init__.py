@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
-    from tvm_iree_ext.inspection import hot_loop_times, hot_loops, resource_sweep
+    from tvm_iree_ext.inspection import hot_loop_counts, hot_loop_times, hot_loops, resource_sweep
     from tvm_iree_ext.inspection.inspected_kernel import (
         inspect_kernel,
         inspect_op,
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "hot_loop_counts",
     "hot_loop_times",
     "hot_loops",
     "inspect_kernel",

@@ -1,52 +1,39 @@
-"""Instruction counts of generated hot loops on GPUs, chip by chip, beside IREE's.
+"""Hot loops of generated code on GPUs, chip by chip: their time by a model, and instruction counts.
 
-No GPU is needed: compilers' texts are counted.  IREE's figures are data (``gpu_bar.json``, with
-their source); the bar of a case on a chip is the better of IREE's two orders of B.
+No GPU is needed: compilers' texts are read.  A cell of the table is a case on a chip, with B in one
+order; what is asked of it stands in :mod:`.hot_loop_bars`.
 """
 
-import functools
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any
 
 from tvm_iree_ext.base.errors import BuildError, ScheduleError, TargetError
 from tvm_iree_ext.base.suggestions import did_you_mean
-from tvm_iree_ext.codegen.gpu.device_code import KernelResources, compile_device
-from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts
-from tvm_iree_ext.inspection.hot_loop_kernels import CASES, ORDERS, Bound
+from tvm_iree_ext.codegen.gpu.device_code import DeviceCode, KernelResources, compile_device
+from tvm_iree_ext.codegen.gpu.instruction_counts import InstructionCounts, KernelInstructions
+from tvm_iree_ext.inspection.hot_loop_bars import BELOW, Bar, ShareBar, bars, share_bar
+from tvm_iree_ext.inspection.hot_loop_kernels import CASES, ORDERS, Bound, Scheduled
 from tvm_iree_ext.inspection.loop_time.hot_loop_time import TimedLoop, timed_loop
+from tvm_iree_ext.inspection.tile_rounds import Rounds
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.names import make_target
 
-TARGETS = (
+CHIPS = (
     "rocm:gfx90a", "rocm:gfx942", "rocm:gfx950", "rocm:gfx1100", "rocm:gfx1201",
     "cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100",
 )  # fmt: skip
-TIMED_TARGETS = tuple(name for name in TARGETS if name.startswith("rocm"))
-"""Those with a model of time."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """IREE's figures; None where they were not taken, or say nothing of a useful operation.
-
-    Of attention FLOP are useful ones: IREE computes some of them several times.
-    """
-
-    per_mma: float | None = None
-    flops_per_instruction: float | None = None
-    narrowest_shared: int | None = None
-    spills: int = 0
+TARGETS = (*CHIPS, "cuda:sm_90a")
+"""Those of the table: all chips, of which one has warpgroups by another name."""
 
 
 @dataclass(frozen=True)
 class HotLoopRow:
-    """A case on a chip, with B in one order: our counts, and the bar; or why there is none.
+    """A case on a chip, with B in one order: the loop, and what is asked; or why there is none.
 
     ``whole`` counts the kernel, where the compiler left no loop around matrix instructions.
-    ``timed`` is the modelled time, where it was asked for and the chip has a model.
+    ``timed`` is the modelled time, where it was asked for and there is such a loop; ``bar`` has
+    IREE's counts.
     """
 
     case: str
@@ -58,40 +45,33 @@ class HotLoopRow:
     whole: bool = False
     resources: KernelResources | None = None
     bound: Bound | None = None
+    rounds: Rounds | None = None
     bar: Bar | None = None
+    share_bar: ShareBar | None = None
     timed: TimedLoop | None = None
     obstacle: str = ""
 
     @property
-    def verdict(self) -> str:
-        """``ahead``, ``equal`` or ``behind``; empty where either side has no figure.
+    def kernel_us(self) -> float | None:
+        """The modelled time of the kernel on the bound's part: all tiles at the loop's share.
 
-        By instructions for each matrix instruction, or else by operations for each instruction.
+        Operands come no faster than memory gives them; the result is written beside nothing.
         """
-        hot, wanted = self.hot_loop, self.bar
-        if hot is None or wanted is None:
+        if self.timed is None or self.bound is None:
+            return None
+        operands_us = self.bound.bytes_us - self.bound.result_us
+        tiles_us = self.bound.operations_us / (self.timed.time.share * self.timed.of_peak)
+        return max(tiles_us, operands_us) + self.bound.result_us
+
+    @property
+    def verdict(self) -> str:
+        """Of the modelled share, ``reached``, ``named`` or ``below``; empty where none is asked."""
+        if self.obstacle:
             return ""
-        if self.resources and self.resources.spills:
-            return "behind"
-        if wanted.per_mma is not None:
-            lead = wanted.per_mma - round(hot.per_mma, 2)
-        else:
-            lead = round(hot.flops_per_instruction) - (wanted.flops_per_instruction or 0)
-        if lead == 0:
-            return "equal"
-        return "ahead" if lead > 0 else "behind"
-
-
-@functools.cache
-def bars() -> dict[tuple[str, str, str], Bar]:
-    """IREE's figures by case, chip and order of B."""
-    data = json.loads(files("tvm_iree_ext.inspection").joinpath("hot_loops.json").read_text())
-    return {
-        (case, chip, order): Bar(**figures)
-        for case, chips in data["figures"].items()
-        for chip, orders in chips.items()
-        for order, figures in orders.items()
-    }
+        spills = self.resources.spills if self.resources else 0
+        if self.share_bar is None or self.timed is None:
+            return BELOW if spills else ""
+        return self.share_bar.verdict(self.timed.time.share, spills)
 
 
 def bar(case: str, chip: str) -> Bar | None:
@@ -109,13 +89,13 @@ def gpu_table(
     targets: Iterable[str] = (),
     orders: Iterable[str] = (),
     *,
-    timed: bool = False,
+    timed: bool = True,
 ) -> Iterable[HotLoopRow]:
-    """Compile and count, row by row; by default all cases, targets and orders.
+    """Compile, count and model, row by row; by default all cases, targets and orders.
 
     Args:
         cases: names of :data:`~tvm_iree_ext.inspection.hot_loop_kernels.CASES`.
-        targets: by default of :data:`TARGETS`; with a model of time where that is asked for.
+        targets: by default of :data:`TARGETS`.
         orders: of cases that have B.
         timed: whether to model the time of the loops.
 
@@ -125,7 +105,7 @@ def gpu_table(
     names = _named(cases, tuple(CASES), "case")
     chosen = _named(orders, tuple(ORDERS), "order")
     for name in names:
-        for target in tuple(targets) or (TIMED_TARGETS if timed else TARGETS):
+        for target in tuple(targets) or TARGETS:
             for order in CASES[name].orders:
                 if order in chosen or order not in ORDERS:
                     yield _row(name, target, order, timed)
@@ -149,94 +129,36 @@ def _row(name: str, target: str, order: str, timed: bool) -> HotLoopRow:
         return HotLoopRow(**given, obstacle=str(refused))
     given |= {"config": scheduled.config, "tile": scheduled.tile, "bound": scheduled.bound}
     given["bar"] = bar(name, gpu_chip(made).name)
+    given["share_bar"] = share_bar(name, gpu_chip(made).name, order)
     try:
         code = compile_device(scheduled.module, made)
     except (BuildError, TargetError) as refused:
         return HotLoopRow(**given, obstacle=str(refused))
-    counted = code.instructions(scheduled.kernel)
-    if timed and made.kind.name == "rocm":
-        given["timed"] = timed_loop(code, scheduled.kernel)
+    kernel, counted = _multiplying(code)
     return HotLoopRow(
         **given,
         hot_loop=(counted.hot_loop or counted.whole) if counted else None,
         whole=bool(counted and counted.hot_loop is None),
-        resources=code.resources.get(scheduled.kernel),
+        resources=code.resources.get(kernel),
+        rounds=_rounds(scheduled, code, kernel),
+        timed=timed_loop(code, kernel) if timed and counted else None,
         obstacle=code.missing,
     )
 
 
-_COLUMNS = (
-    "case", "target", "B", "kind, tile, stages", "MMA", "per MMA", "bar", "", "FLOP / instr.",
-    "bar", "shared", "global", "vector", "scalar", "barriers", "waits", "narrowest", "registers",
-    "spills", "subgroups / SIMD", "bound",
-)  # fmt: skip
+def _multiplying(code: DeviceCode) -> tuple[str, KernelInstructions | None]:
+    """The kernel with the matrix instructions: others copy operands or add parts."""
+    found = {name: code.instructions(name) for name in code.launches}
+    return max(found.items(), key=lambda one: one[1].whole.mma if one[1] else 0)
 
 
-def _cells(row: HotLoopRow) -> list[str]:
-    first = [row.case, row.target, row.order, row.config]
-    hot, used, bar_ = row.hot_loop, row.resources, row.bar
-    if hot is None:
-        return [*first, *[""] * (len(_COLUMNS) - len(first) - 1), row.obstacle.partition(";")[0]]
-    moves: dict[str, int] = {"shared": 0, "global": sum(hot.copies.values())}
-    for place, count in (*hot.loads.items(), *hot.stores.items()):
-        moves[place[0]] += count
-    flops = bar_.flops_per_instruction if bar_ else None
-    bound = row.bound
-    return [
-        *first,
-        f"{hot.mma}{', no loop' if row.whole else ''}",
-        f"{hot.per_mma:.2f}",
-        f"{bar_.per_mma:.2f}" if bar_ and bar_.per_mma else "-",
-        row.verdict,
-        f"{hot.flops_per_instruction:.0f}",
-        f"{flops:.0f}" if flops else "-",
-        *(str(moves[place]) for place in ("shared", "global")),
-        *(str(getattr(hot, what)) for what in ("vector", "scalar", "barriers", "waits")),
-        f"{hot.narrowest('shared')} B",
-        *((str(used.registers), str(used.spills)) if used else ("-", "-")),
-        f"{used.subgroups_per_simd:g}" if used else "-",
-        f"{max(bound.operations_us, bound.bytes_us):.0f} µs, {bound.limit}" if bound else "-",
-    ]
-
-
-def table_text(rows: Sequence[HotLoopRow], *, markdown: bool = False) -> str:
-    """The rows as aligned text, or as a table of Markdown."""
-    return lined_up([list(_COLUMNS), *map(_cells, rows)], markdown=markdown)
-
-
-def lined_up(lines: Sequence[Sequence[str]], *, markdown: bool = False) -> str:
-    """Lines of cells, the first of which are names, as aligned text or as a table of Markdown."""
-    if markdown:
-        ruled = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
-        return "\n".join(f"| {' | '.join(line)} |" for line in ruled)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = (
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    )
-    return "\n".join(text.rstrip() for text in texts)
-
-
-def summary_markdown(rows: Sequence[HotLoopRow]) -> str:
-    """The figure that is compared, by chip and case: ours for each order of B, and the bar.
-
-    Of products instructions for each matrix instruction, of attention FLOP for each instruction.
-    """
-    cases = list(dict.fromkeys(row.case for row in rows))
-    lines = [["target", *cases], ["---"] * (len(cases) + 1)]
-    for target in dict.fromkeys(row.target for row in rows):
-        line = [f"`{target}`"]
-        for case in cases:
-            here = [row for row in rows if (row.target, row.case) == (target, case)]
-            ours = [_compared(row.order, row.hot_loop) for row in here if row.hot_loop]
-            known = next((_compared(row.order, row.bar) for row in here if row.bar), None)
-            line.append(" / ".join(ours) + (f" ({known})" if known and ours else ""))
-        lines.append([cell or "-" for cell in line])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _compared(order: str, figures: InstructionCounts | Bar) -> str:
-    return f"{figures.per_mma:.2f}" if order in ORDERS else f"{figures.flops_per_instruction:.0f}"
+def _rounds(scheduled: Scheduled, code: DeviceCode, kernel: str) -> Rounds | None:
+    """Of the workgroups that the first part's cores keep at once."""
+    chip = gpu_chip(code.target)
+    if not chip.parts or kernel not in code.resources:
+        return None
+    at_once = chip.parts[0].cores * code.resident_workgroups(kernel)
+    return scheduled.reads.rounds(at_once)
 
 
 def row_data(row: HotLoopRow) -> dict[str, Any]:
@@ -251,4 +173,4 @@ def row_data(row: HotLoopRow) -> dict[str, Any]:
             "per_mma": row.hot_loop.per_mma,
             "flops_per_instruction": row.hot_loop.flops_per_instruction,
         }
-    return {**data, "verdict": row.verdict}
+    return {**data, "verdict": row.verdict, "kernel_us": row.kernel_us}

@@ -18,7 +18,7 @@ from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.bench.suites import SUITES, select_cases
 from tvm_iree_ext.catalog.base.entry import Values
 from tvm_iree_ext.codegen.gpu.device_code import KernelResources
-from tvm_iree_ext.inspection.hot_loops import TARGETS
+from tvm_iree_ext.inspection.hot_loops import CHIPS
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
 from tvm_iree_ext.inspection.resource_sweep_cases import CASES
 from tvm_iree_ext.ops.base.op import Op
@@ -134,7 +134,7 @@ def sweep(
     for one in chosen:
         if isinstance(one, str) and one not in CASES and one not in _suite_ops():
             raise OpError(f"gpu-sweep: case {one!r} is unknown; they are {list(CASES)}")
-    tasks = [_SweepTask(case, target) for case in chosen for target in targets or TARGETS]
+    tasks = [_SweepTask(case, target) for case in chosen for target in targets or CHIPS]
     if jobs == 0:
         found: Iterator[list[SweepRow]] = map(_rows, tasks)
     else:

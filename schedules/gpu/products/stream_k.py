@@ -15,6 +15,9 @@ from typing import Any
 
 from tvm import tirx
 
+BAND = 8
+"""Rows of square tiles that workgroups near in time share columns of: they go column by column."""
+
 _MOST_PARTS = 8  # a tile is left in about so many at most, which one lane reads at once
 
 

@@ -18,10 +18,8 @@ from tvm_iree_ext.schedules.gpu.products.matmul_blocks import (
     some_steps,
 )
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulOperands
-from tvm_iree_ext.schedules.gpu.products.stream_k import Shares
+from tvm_iree_ext.schedules.gpu.products.stream_k import BAND, Shares
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import bind_grid
-
-_GROUP = 8  # rows of tiles that workgroups near in time share columns of
 
 
 class SharedOutBlocks(MatmulBlocks):
@@ -80,11 +78,11 @@ class SharedOutBlocks(MatmulBlocks):
         """The group, row and column of a tile: groups of rows, column by column."""
         rows, columns = self.tiles["m"], self.tiles["n"]
         group, tile = (tile // (rows * columns), tile % (rows * columns))
-        band, inside = tile // (_GROUP * columns), tile % (_GROUP * columns)
-        height: Any = tirx.min(rows - band * _GROUP, self.const(_GROUP))
-        if isinstance(rows, int) and (rows <= _GROUP or rows % _GROUP == 0):
-            height = min(_GROUP, rows)
-        return group, band * _GROUP + inside % height, inside // height
+        band, inside = tile // (BAND * columns), tile % (BAND * columns)
+        height: Any = tirx.min(rows - band * BAND, self.const(BAND))
+        if isinstance(rows, int) and (rows <= BAND or rows % BAND == 0):
+            height = min(BAND, rows)
+        return group, band * BAND + inside % height, inside // height
 
     def bind(self, sch: s_tir.Schedule, rows: Any, columns: Any) -> None:
         """A segment has one tile: workgroups alone are the grid."""

@@ -39,7 +39,6 @@ from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 
 _LANES = 32
 _ALL = 0xFFFFFFFF  # lanes of a subgroup
-_GROUP = 8  # rows of square tiles that workgroups near in time share columns of
 FEW, MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
 # Of an instruction: with fewer ptxas 13.0 hands no registers over (its C7508), and several
 # workgroups have room on a core.
@@ -211,7 +210,7 @@ class _Kernel:
     def _corner(self, tile: Any) -> tuple[Any, Any]:
         """The first row and column of a workgroup's tile: groups of rows, column by column."""
         rows, columns = self._row_tiles(), self.plan.grid[1]
-        most = _GROUP * max(1, self.plan.tile[1] // self.plan.tile[0])
+        most = self.plan.band
         group = tile // (most * columns)
         inside = tile % (most * columns)
         height: Any = tirx.min(rows - group * most, most)

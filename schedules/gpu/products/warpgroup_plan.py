@@ -29,6 +29,7 @@ from tvm_iree_ext.intrin.wgmma import SharedOperand
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import padded_shape
+from tvm_iree_ext.schedules.gpu.products.stream_k import BAND
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
@@ -237,6 +238,11 @@ class WarpgroupPlan:
         """Tiles of rows and of columns."""
         batch = (self.windows.image[0] or _GUESSED_IMAGES) if self.windows else 1
         return (self.row_tiles(self.extents[0], batch), -(-self.extents[1] // self.tile[1]))
+
+    @property
+    def band(self) -> int:
+        """Rows of tiles that workgroups go through column by column."""
+        return BAND * max(1, self.tile[1] // self.tile[0])
 
     def matrix(self, side: str, rows: Any) -> tuple[Any, ...]:
         """Extents of ``lhs`` or ``rhs``, as it lies in memory: after the groups, if several.

@@ -1,12 +1,12 @@
-"""Loops whose cycles can be counted by hand."""
+"""Loops of AMD's whose cycles can be counted by hand."""
 
 import pytest
 
+from tvm_iree_ext.inspection.loop_time.amd_steps import amd_steps
+from tvm_iree_ext.inspection.loop_time.amd_timing import amd_timing
 from tvm_iree_ext.inspection.loop_time.core_run import run_loop
-from tvm_iree_ext.inspection.loop_time.loop_steps import loop_steps
-from tvm_iree_ext.inspection.loop_time.unit_timing import unit_timing
 
-CDNA3 = unit_timing("gfx942")
+CDNA3 = amd_timing("gfx942")
 PRODUCT = "v_mfma_f32_16x16x16_f16 v[{0}:{1}], v[64:65], v[66:67], v[{0}:{1}]"  # 16 cycles
 BACK = "s_cbranch_scc1 .LBB0_1"  # 32 cycles where it is taken
 
@@ -16,7 +16,7 @@ def products(count, first=0):
 
 
 def run(texts, *, workgroups=1, subgroups=4, timing=CDNA3):
-    steps = loop_steps(texts, timing, 64)
+    steps = amd_steps(texts, timing, 64)
     return run_loop(steps, timing, subgroups=subgroups, workgroups=workgroups, simds=4)
 
 
@@ -61,7 +61,7 @@ def test_the_width_of_shared_memory_bounds_a_loop():
     assert found.lds_bytes == pytest.approx(128, rel=0.05)
     assert found.share == pytest.approx(64 / 128, rel=0.05)
     # Twice the width of gfx950 leaves the products in front.
-    assert run([*reads, *products(4), BACK], workgroups=4, timing=unit_timing("gfx950")).share > 0.9
+    assert run([*reads, *products(4), BACK], workgroups=4, timing=amd_timing("gfx950")).share > 0.9
 
 
 def test_memory_that_is_waited_for_at_once_is_seen():
@@ -95,7 +95,7 @@ def test_a_pause_and_a_slow_function_take_their_cycles():
 
 
 def test_products_of_rdna_keep_the_vector_unit():
-    timing = unit_timing("gfx1100")
+    timing = amd_timing("gfx1100")
     product = "v_wmma_f32_16x16x16_f16 v[0:7], v[64:71], v[72:79], v[0:7]"
     alone = run([product, "v_mov_b32_e32 v90, v91", BACK], workgroups=4, timing=timing)
     assert 0.9 < alone.share < 32 / 33 + 0.005

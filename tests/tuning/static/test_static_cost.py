@@ -1,4 +1,4 @@
-"""Times of GPU kernels without a GPU: AMD's, whose compiler comes with TVM."""
+"""Times of GPU kernels without a GPU: AMD's, whose compiler comes with TVM, and NVIDIA's."""
 
 import dataclasses
 
@@ -6,6 +6,7 @@ import pytest
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import BuildError, TargetError, TuningError
+from tvm_iree_ext.codegen.gpu.device_code import device_tools
 from tvm_iree_ext.codegen.linker import find_lld
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
 from tvm_iree_ext.schedules.dispatch import choose
@@ -117,3 +118,13 @@ def test_refuses_what_it_cannot_count():
         static_cost(matmul("rows", 64, 64), TARGET)
     with pytest.raises(TuningError, match="gfx1102: no part's peaks are recorded"):
         static_cost(matmul(64, 64, 64), "rocm:gfx1102")
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90a"])
+def test_loops_of_nvidia_have_a_time_of_the_model(target):
+    """Of a product that a warpgroup multiplies, of those that multiply: another only copies."""
+    if "nvdisasm" not in device_tools(make_target(target)):
+        pytest.skip("no nvdisasm")
+    (kernel,) = static_cost(matmul(2048, 2048, 2048), target).kernels
+    assert 1 < kernel.parts["loop"] / kernel.parts["mma"] < 2
+    assert "latency" not in kernel.parts

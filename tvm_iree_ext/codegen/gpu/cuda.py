@@ -169,8 +169,8 @@ def assemble(ptx: str, arch: str) -> Assembled:
         return Assembled(target.read_bytes(), _usage(said), compiler_advice.of_ptxas(said))
 
 
-def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin.
+def disassemble(cubin: bytes, *, words: bool = False) -> str:
+    """The SASS of a cubin; on demand with the word of each instruction.
 
     Raises:
         BuildError: where ``nvdisasm`` is missing.
@@ -181,7 +181,8 @@ def disassemble(cubin: bytes) -> str:
     with scratch() as folder:
         path = folder / "kernel.cubin"
         path.write_bytes(cubin)
-        return _run([tool, "-c", str(path)], "this cubin")
+        options = ["-c", "-hex"] if words else ["-c"]
+        return _run([tool, *options, str(path)], "this cubin")
 
 
 def _run(command: list[str], what: str) -> str:

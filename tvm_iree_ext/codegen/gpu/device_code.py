@@ -6,6 +6,7 @@ CUDA   source always; PTX where NVRTC is found; cubin, registers and spills wher
 """
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -128,6 +129,24 @@ class DeviceCode:
             for plan in plans.values():
                 check_launches(plan, self.module, self.reports, chip, size)
         return plans
+
+    def resident_workgroups(self, kernel: str) -> int:
+        """Workgroups of a kernel that a core keeps at once."""
+        subgroups = max(1, -(-self.launches[kernel].lanes // subgroup_size(self.target)))
+        kept = self.resources[kernel].subgroups_per_simd * gpu_chip(self.target).simds_per_core
+        return max(1, int(kept / subgroups))
+
+    def bytes_of_a_wait(self, kernel: str) -> int:
+        """Bytes that most waits for the tensor memory unit are for; 0 where it copies nothing."""
+        function = next(f for v, f in self.module.functions.items() if str(v.name_hint) == kernel)
+        found: Counter[int] = Counter()
+
+        def see(call: Any) -> None:
+            if str(getattr(call.op, "name", "")).endswith("mbarrier_arrive_expect_tx"):
+                found[int(call.args[1])] += 1
+
+        tvm_ffi.structural_walk(function.body, (ir.Call, see))
+        return found.most_common(1)[0][0] if found else 0
 
     def instructions(self, kernel: str) -> KernelInstructions | None:
         """Instruction counts of a kernel; None where there is no assembly."""

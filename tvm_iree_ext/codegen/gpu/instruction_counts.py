@@ -96,6 +96,8 @@ def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructi
 def hot_loop_text(assembly: str, kind: str, kernel: str) -> list[str]:
     """The instructions of the hot loop as they are printed; none where there is no such loop.
 
+    Of ``nvdisasm -hex`` each has its word behind it, in two comments of 64 bits, the lower first.
+
     Args:
         assembly, kind, kernel: as of :func:`count_instructions`.
 
@@ -231,7 +233,11 @@ def _of_rocm(body: str) -> Iterator[_AssemblyLine]:
 def _cuda_lines(assembly: str, kernel: str) -> list[_AssemblyLine]:
     _, begins, rest = assembly.partition(f".text.{kernel}:")
     body = rest.partition("\n.section")[0].partition("\t.section")[0] if begins else ""
-    return list(_of_cuda(body))
+    return list(_of_cuda(_SECOND_HALF.sub(r"*/ \1", body)))
+
+
+# The upper half of an instruction's word is in a line of its own.
+_SECOND_HALF = re.compile(r"\*/[ \t]*\n[ \t]*(/\* 0x[0-9a-f]{16} \*/)")
 
 
 def _of_cuda(body: str) -> Iterator[_AssemblyLine]:
@@ -239,7 +245,8 @@ def _of_cuda(body: str) -> Iterator[_AssemblyLine]:
         if found := re.match(r"\s*(\.\w+):", line):
             yield _AssemblyLine(label=found[1])
         elif re.match(r"\s*/\*[0-9a-f]+\*/\s+@!PT\s", line):
-            yield _AssemblyLine("NOP", text="NOP")  # whatever it is, it never happens
+            # Whatever it is, it never happens.
+            yield _AssemblyLine("NOP", text=f"NOP ;{line.partition(';')[2]}")
         elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
             jump = re.search(r"`\((\.\w+)\)", found[3]) if found[2].startswith("BRA") else None
             ends = found[1] is None and found[2].partition(".")[0] in ("BRA", "EXIT", "RET")
@@ -288,24 +295,51 @@ def _amd_flops() -> dict[str, int]:
 
 _CUDA_SHAPES = {
     "16816": (16, 8, 16), "1688": (16, 8, 8), "1684": (16, 8, 4), "16832": (16, 8, 32),
-    "16864": (16, 8, 64), "8816": (8, 8, 16), "884": (8, 8, 4),
+    "16864": (16, 8, 64), "8816": (8, 8, 16), "884": (8, 8, 4), "8832": (8, 8, 32),
 }  # fmt: skip
 _CUDA_CONTROL = ("BRA", "EXIT", "BSSY", "BSYNC", "NOP", "RET", "CALL", "YIELD", "WARPSYNC")
 _CUDA_WAITS = ("DEPBAR", "LDGDEPBAR", "ARRIVES", "SYNCS", "WARPGROUP", "FENCE", "MEMBAR", "ERRBAR")
 
 
-def _cuda(name: str) -> _Classified:
+def cuda_matrix_shape(name: str) -> tuple[int, int, int]:
+    """Rows, columns and depth of a matrix instruction.
+
+    Raises:
+        BuildError: for a mnemonic without a shape.
+
+    >>> cuda_matrix_shape("HMMA.16816.F32"), cuda_matrix_shape("QGMMA.64x128x32.F32.E4M3.E4M3")
+    ((16, 8, 16), (64, 128, 32))
+    """
+    for part in name.split("."):
+        if part in _CUDA_SHAPES:
+            return _CUDA_SHAPES[part]
+        if found := re.fullmatch(r"(\d+)x(\d+)x(\d+)", part):
+            return int(found[1]), int(found[2]), int(found[3])
+    raise BuildError(f"{name}: its shape is not known")
+
+
+def cuda_width(name: str) -> int:
+    """Bytes of a lane that an access moves.
+
+    >>> cuda_width("LDG.E.128"), cuda_width("LDG.E.U16"), cuda_width("LDSM.16.M88.4")
+    (16, 2, 16)
+    """
     first, *rest = name.split(".")
+    if first in ("LDSM", "STSM"):
+        return 4 * int(rest[-1]) if rest[-1].isdigit() else 4
+    narrow = (int(part[1:]) // 8 for part in rest if part in ("U16", "S16", "U8", "S8"))
+    wide = (int(part) // 8 for part in rest if part in ("128", "64"))
+    return next(narrow, next(wide, 4))
+
+
+def _cuda(name: str) -> _Classified:
+    first = name.partition(".")[0]
     if re.fullmatch(r"[A-Z]G?MMA", first):
-        shape = next((part for part in rest if part in _CUDA_SHAPES or "x" in part), "")
-        m, n, k = _CUDA_SHAPES.get(shape) or tuple(map(int, shape.split("x")))
+        m, n, k = cuda_matrix_shape(name)
         return "mma", 2 * m * n * k
-    width = next((int(part) // 8 for part in rest if part in ("128", "64")), 4)
-    width = next((int(part[1:]) // 8 for part in rest if part in ("U16", "S16", "U8", "S8")), width)
-    if first == "LDSM":
-        return "loads shared", 4 * int(rest[-1]) if rest[-1].isdigit() else 4
-    if first in ("LDG", "LD", "LDS"):
-        return f"loads {'shared' if first == 'LDS' else 'global'}", width
+    width = cuda_width(name)
+    if first in ("LDG", "LD", "LDS", "LDSM"):
+        return f"loads {'shared' if first.startswith('LDS') else 'global'}", width
     if first in ("STG", "ST", "STS", "STSM", "RED", "ATOM", "ATOMG", "ATOMS"):
         return f"stores {'shared' if first in ('STS', 'STSM', 'ATOMS') else 'global'}", width
     if first in ("LDL", "STL"):

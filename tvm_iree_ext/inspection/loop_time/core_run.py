@@ -1,8 +1,10 @@
-"""A core of AMD's that runs a loop: its subgroups issue in order, and wait for one another's units.
+"""A core that runs a loop: its subgroups issue in order, and wait for one another's units.
 
-Every scheduler has some subgroups.  When its turn comes, each unit takes an instruction of at most
-one of them: of the highest priority, then of the first.  A subgroup issues in order.  What is not
-there: fetches of instructions, conflicts of banks, misses of caches beyond a load's usual time.
+Every scheduler has some subgroups.  On AMD's chips each unit takes an instruction of at most one of
+them when its turn comes: of the highest priority, then of the first.  NVIDIA's issue one in all, of
+the subgroup that had the last turn if it can, else of the youngest (Huerta et al., "Analyzing
+Modern NVIDIA GPU cores", 2025).  A subgroup issues in order.  What is not there: fetches of
+instructions, conflicts of banks, misses of caches beyond a load's usual time.
 """
 
 import random
@@ -10,27 +12,23 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming
 from tvm_iree_ext.inspection.loop_time.loop_steps import (
     BARRIER,
-    BRANCH,
     LDS,
     MATRIX,
     MEMORY,
-    PAUSE,
     PRIORITY,
     VECTOR,
     LoopStep,
     Register,
 )
-from tvm_iree_ext.inspection.loop_time.unit_timing import UnitTiming
 
 RESULT, ISSUE = "result", "issue"
 CAUSES = (LDS, MEMORY, BARRIER, RESULT, ISSUE)
 """Why a matrix unit idles: a subgroup waits for LDS or global memory, for the others at a barrier,
-for a result of lanes, or issues something else."""
+for a result of lanes or products, or issues something else."""
 
-_LDS_QUEUE = 64  # cycles of turns that may wait at a port: a few accesses; a guess
-_MEMORY_QUEUE = 256
 _SPREAD = (0.75, 1.25)  # of answers of memory: without it workgroups stay in step for good
 _NEVER = 1 << 60
 
@@ -60,6 +58,7 @@ class LoopTime:
 
 @dataclass
 class _Wave:
+    number: int
     simd: int
     workgroup: int
     at: int = 0
@@ -71,12 +70,20 @@ class _Wave:
     # When the registers that are on their way are there: for other instructions, and to add to.
     there: dict[Register, int] = field(default_factory=dict)
     sums: dict[Register, int] = field(default_factory=dict)
-    waiting: dict[str, deque[int]] = field(default_factory=dict)
+    # By counter, when what is under way is done, and why a subgroup waits that waits for it.
+    waiting: dict[str, deque[tuple[int, str]]] = field(default_factory=dict)
+
+    def under_way(self, counter: str, now: int) -> deque[tuple[int, str]]:
+        """What a counter counts."""
+        found = self.waiting.setdefault(counter, deque())
+        while found and found[0][0] <= now:
+            found.popleft()
+        return found
 
 
 def run_loop(
     steps: Sequence[LoopStep],
-    timing: UnitTiming,
+    timing: CoreTiming,
     *,
     subgroups: int,
     workgroups: int,
@@ -102,7 +109,7 @@ class _Core:
     def __init__(
         self,
         steps: Sequence[LoopStep],
-        timing: UnitTiming,
+        timing: CoreTiming,
         subgroups: int,
         workgroups: int,
         simds: int,
@@ -110,11 +117,13 @@ class _Core:
         self.steps, self.timing, self.simds, self.subgroups = steps, timing, simds, subgroups
         # Those of a workgroup side by side; the next one's go on where it ended.
         self.waves = [
-            _Wave(number % simds, number // subgroups) for number in range(workgroups * subgroups)
+            _Wave(number, number % simds, number // subgroups)
+            for number in range(workgroups * subgroups)
         ]
         self.of_simd = [[one for one in self.waves if one.simd == simd] for simd in range(simds)]
         self.now = 0
         self.chance = random.Random(0)
+        self.last: list[_Wave | None] = [None] * simds
         self.free: Counter[tuple[str, int]] = Counter()  # by unit and its number
         self.start_counting()
 
@@ -160,13 +169,20 @@ class _Core:
             for one in waves:
                 self.idle[one.cause] += span / len(waves)
 
+    def _order(self, simd: int) -> list[_Wave]:
+        """The subgroups of a scheduler, those that are asked first in front."""
+        last = self.last[simd]
+        if not self.timing.one_issue:
+            return sorted(self.of_simd[simd], key=lambda wave: -wave.level)
+        return sorted(self.of_simd[simd], key=lambda wave: (wave is not last, -wave.number))
+
     def _turn(self, simd: int) -> None:
         taken: set[str] = set()
-        for one in sorted(self.of_simd[simd], key=lambda wave: -wave.level):
+        for one in self._order(simd):
             if one.arrived or one.wakes > self.now:
                 continue
             step = self.steps[one.at]
-            port = VECTOR if step.unit == MATRIX else step.unit
+            port = self._port(step)
             if port in taken:
                 one.cause, one.wakes = ISSUE, self.now + self.timing.issue_cycles
                 continue
@@ -176,32 +192,30 @@ class _Core:
                 continue
             taken.add(port)
             one.cause, one.wakes = ISSUE, self.now + self.timing.issue_cycles
+            self.last[simd] = one
             self._issue(one, step)
+
+    def _port(self, step: LoopStep) -> str:
+        """What of a scheduler issues one instruction in a turn."""
+        if self.timing.one_issue:
+            return ISSUE
+        return VECTOR if step.unit == MATRIX else step.unit
 
     def _obstacle(self, one: _Wave, step: LoopStep) -> tuple[int, str]:
         """Until when a subgroup cannot issue its instruction, and why."""
         for counter, left in step.left:
-            under_way = one.waiting.get(counter, ())
+            under_way = one.under_way(counter, self.now)
             if len(under_way) > left:
-                last = under_way[len(under_way) - left - 1]
-                if last > self.now:
-                    return last, MEMORY if counter == "store" else counter
+                return under_way[len(under_way) - left - 1]
         there = max((one.there.get(register, 0) for register in step.reads), default=0)
         sums = max((one.sums.get(register, 0) for register in step.adds), default=0)
         if max(there, sums) > self.now:
             return max(there, sums), RESULT
-        unit = self._unit(one, step.unit)
-        free = self.free[unit]
-        if step.unit == MATRIX and self.timing.on_vector_unit:
-            free = max(free, self.free[VECTOR, one.simd])
-        if step.unit in (LDS, MEMORY):
-            free -= _LDS_QUEUE if step.unit == LDS else _MEMORY_QUEUE
-            under_way = one.waiting.get(step.counter, deque())
-            while under_way and under_way[0] <= self.now:
-                under_way.popleft()
-            most = self.timing.most_lds if step.unit == LDS else self.timing.most_memory
-            if len(under_way) >= most:
-                free = max(free, under_way[0])
+        free = max(self.free[self._unit(one, unit)] for unit, _ in step.units) - step.ahead
+        for counter, _ in step.counters:
+            under_way = one.under_way(counter, self.now)
+            if len(under_way) >= self.timing.most.get(counter, _NEVER):
+                free = max(free, under_way[0][0])
         return free, step.unit if step.unit in (LDS, MEMORY) else ISSUE
 
     def _unit(self, one: _Wave, unit: str) -> tuple[str, int]:
@@ -211,32 +225,36 @@ class _Core:
         return unit, 0 if unit == MEMORY else one.simd
 
     def _issue(self, one: _Wave, step: LoopStep) -> None:
-        unit, done = self._unit(one, step.unit), self.now + step.cycles
-        if step.unit in (MATRIX, VECTOR, LDS, MEMORY):
-            done = max(self.now, self.free[unit]) + step.cycles
-            self.free[unit] = done
-            self.bytes[step.unit] += step.bytes
+        done = self.now
+        for name, cycles in step.units:
+            unit = self._unit(one, name)
+            self.free[unit] = max(self.now, self.free[unit]) + cycles
+            done = max(done, self.free[unit])
+        self.bytes[LDS if step.unit == MATRIX else step.unit] += step.bytes
         if step.unit == MATRIX:
             self.busy += step.cycles
-            if self.timing.on_vector_unit:
-                self.free[VECTOR, one.simd] = done
+            self.idle[LDS] += step.kept
             one.sums.update(dict.fromkeys(step.writes, done))
         if step.unit in (MATRIX, VECTOR):
             one.there.update(dict.fromkeys(step.writes, done + step.answer))
         if step.unit == VECTOR:
             one.sums.update(dict.fromkeys(step.writes, done + step.answer))
-        if step.counter:
-            under_way = one.waiting.setdefault(step.counter, deque())
-            answer = step.answer
-            if step.unit == MEMORY:
-                answer = round(answer * self.chance.uniform(*_SPREAD))
-            # Answers come in order.
-            under_way.append(max(done + answer, under_way[-1] if under_way else 0))
+        self._count(one, step, done)
         self._go_on(one, step)
 
+    def _count(self, one: _Wave, step: LoopStep, done: int) -> None:
+        """Count an instruction in what it is waited for by; its turn is done then."""
+        spread = self.chance.uniform(*_SPREAD) if step.unit == MEMORY else 1.0
+        cause = step.unit if step.unit in (LDS, MEMORY) else RESULT
+        ends = [(counter, self.now + cycles) for counter, cycles in step.held]
+        ends += [(counter, done + round(answer * spread)) for counter, answer in step.counters]
+        for counter, end in ends:
+            under_way = one.waiting.setdefault(counter, deque())
+            # Answers come in order.
+            under_way.append((max(end, under_way[-1][0] if under_way else 0), cause))
+
     def _go_on(self, one: _Wave, step: LoopStep) -> None:
-        if step.unit in (PAUSE, BRANCH):
-            one.wakes = self.now + max(step.cycles, self.timing.issue_cycles)
+        one.wakes = self.now + max(step.stall, self.timing.issue_cycles)
         if step.unit == PRIORITY:
             one.level = step.level
         one.at += 1

@@ -1,16 +1,12 @@
-"""AMD's instructions as a scheduler sees them: the unit, for how long, and what must be there."""
+"""An instruction of a hot loop as a core's scheduler sees it, whoever's chip it is."""
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-
-from tvm_iree_ext.inspection.loop_time.unit_timing import UnitTiming
 
 Register = tuple[str, int]
 Registers = frozenset[Register]
 
 MATRIX, VECTOR, SCALAR, LDS, MEMORY = "matrix", "vector", "scalar", "lds", "memory"
-WAIT, BARRIER, PAUSE, PRIORITY, BRANCH = "wait", "barrier", "pause", "priority", "branch"
+WAIT, BARRIER, PRIORITY, BRANCH = "wait", "barrier", "priority", "branch"
 
 
 @dataclass(frozen=True)
@@ -18,15 +14,20 @@ class LoopStep:
     """An instruction.
 
     Attributes:
-        unit: that executes it; a wait, a barrier, a pause and a priority have none.
-        cycles: for which it occupies the unit; of a pause, the cycles it lasts.
+        unit: that executes it; a wait, a barrier and a priority have none.
+        cycles: for which it occupies the unit.
+        kept: cycles for which a matrix unit waits for shared memory beyond that.
+        beside: other units that it occupies, and for how many cycles.
+        ahead: cycles of turns that may wait at its units when it is issued.
+        stall: cycles until the subgroup's next instruction, if more than an issue.
         answer: cycles until its result is there, beyond its turn.
         reads: registers of lanes that must be there.
         adds: those that a matrix instruction adds to, which it may have from the one before it.
         writes: registers of lanes that it makes.
-        counter: that it counts in until it is done: ``lds``, ``memory``, ``store``, or none.
-        bytes: of a subgroup, to or from LDS or global memory.
-        left: of a wait: how many of each counter may be under way.
+        counters: that it counts in, and the cycles beyond its turn until it is done there.
+        held: likewise, and the cycles from its issue.
+        bytes: of a subgroup, to or from shared or global memory.
+        left: how many of each counter may be under way when it is issued.
         level: of a priority.
     """
 
@@ -36,158 +37,18 @@ class LoopStep:
     reads: Registers = frozenset()
     adds: Registers = frozenset()
     writes: Registers = frozenset()
-    counter: str = ""
+    counters: tuple[tuple[str, int], ...] = ()
+    held: tuple[tuple[str, int], ...] = ()
     bytes: int = 0
     left: tuple[tuple[str, int], ...] = ()
     level: int = 0
+    stall: int = 0
+    ahead: int = 0
+    kept: int = 0
+    beside: tuple[tuple[str, int], ...] = ()
     text: str = field(default="", compare=False)
 
-
-_REGISTER = re.compile(r"\b([va])(?:(\d+)|\[(\d+):(\d+)\])")
-_WIDTHS = {"b128": 16, "b96": 12, "b64": 8, "b32": 4, "b16": 2, "u16": 2, "i16": 2, "b8": 1}
-_WIDTHS |= {"u8": 1, "i8": 1, "dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4, "f32": 4}
-_WIDTHS |= {"ushort": 2, "sshort": 2, "short": 2, "ubyte": 1, "sbyte": 1, "byte": 1}
-_SLOW = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
-_NO_RESULT = re.compile(r"v_(cmp|cmpx|nop|readfirstlane|readlane)")
-_COUNTERS = {"vmcnt": "memory", "lgkmcnt": "lds", "vscnt": "store"}
-# RDNA 4 waits for one kind of access by an instruction of its own.
-_WAITS = {
-    "s_wait_loadcnt": ("memory",), "s_wait_dscnt": ("lds",), "s_wait_kmcnt": ("lds",),
-    "s_wait_storecnt": ("store",), "s_wait_loadcnt_dscnt": ("memory", "lds"),
-    "s_wait_storecnt_dscnt": ("store", "lds"), "s_waitcnt_vscnt": ("store",),
-    "s_waitcnt_vmcnt": ("memory",), "s_waitcnt_lgkmcnt": ("lds",),
-}  # fmt: skip
-
-
-def loop_steps(texts: Iterable[str], timing: UnitTiming, lanes: int) -> tuple[LoopStep, ...]:
-    """The steps of a loop's pass, the branch back last.
-
-    A branch forward is not taken.
-
-    Args:
-        texts: the instructions, as LLVM prints them.
-        timing: of the chip.
-        lanes: of a subgroup.
-    """
-    steps = [_step(text, timing, lanes) for text in texts]
-    last = max((at for at, one in enumerate(steps) if one.unit == BRANCH), default=-1)
-    return tuple(
-        one if one.unit != BRANCH or at == last else LoopStep(SCALAR, text=one.text)
-        for at, one in enumerate(steps)
-    )
-
-
-def _step(text: str, timing: UnitTiming, lanes: int) -> LoopStep:
-    name, _, rest = text.partition(" ")
-    name, _, more = name.partition("\t")
-    rest = f"{more} {rest}".strip()
-    if name.startswith(("v_mfma", "v_wmma", "v_smfmac", "v_swmmac")):
-        return _matrix(text, name, rest, timing)
-    if name.startswith("ds_"):
-        return _shared(text, name, rest, timing, lanes)
-    if name.startswith(("global_", "buffer_", "flat_", "scratch_")):
-        return _memory(text, name, rest, timing, lanes)
-    if name.startswith("s_"):
-        return _scalar(text, name, rest, timing)
-    slow = timing.slow_vector_cycles if _SLOW.match(name) else timing.issue_cycles
-    written, read = _operands(rest, 0 if _NO_RESULT.match(name) else 1)
-    if name.startswith(("v_swap", "v_dual_")):
-        written |= read
-    answer = max(0, timing.vector_answer_cycles - timing.issue_cycles)
-    return LoopStep(VECTOR, slow, answer, reads=read, writes=written, text=text)
-
-
-def _operands(rest: str, results: int) -> tuple[Registers, Registers]:
-    """Registers of lanes of the first operands, and of the others."""
-    parts = re.split(r",\s*(?![^\[]*\])", rest)
-    written = _registers(", ".join(parts[:results]))
-    return written, _registers(", ".join(parts[results:]))
-
-
-def _registers(text: str) -> Registers:
-    found: set[Register] = set()
-    for bank, one, first, last in _REGISTER.findall(text):
-        numbers = range(int(first), int(last) + 1) if first else (int(one),)
-        found.update((bank, number) for number in numbers)
-    return frozenset(found)
-
-
-def _matrix(text: str, name: str, rest: str, timing: UnitTiming) -> LoopStep:
-    parts = re.split(r",\s*(?![^\[]*\])", rest)
-    cycles = timing.matrix(name.removesuffix("_e64"))
-    # Sparse instructions add to their result, and the fourth operand says which elements are there.
-    sparse = "mac_" in name
-    adds, others = (parts[0], parts[1:]) if sparse else (parts[3], (*parts[1:3], *parts[4:]))
-    return LoopStep(
-        MATRIX,
-        cycles,
-        timing.matrix_answer_cycles,
-        reads=_registers(", ".join(others)),
-        adds=_registers(adds),
-        writes=_registers(parts[0]),
-        text=text,
-    )
-
-
-def _width(name: str) -> int:
-    """Bytes of a lane."""
-    words = name.split("_")
-    width = next((_WIDTHS[word] for word in reversed(words) if word in _WIDTHS), 4)
-    return 2 * width if "2addr" in words or re.search(r"_(read|write|load|store)2", name) else width
-
-
-def _shared(text: str, name: str, rest: str, timing: UnitTiming, lanes: int) -> LoopStep:
-    moved = _width(name) * lanes
-    if name.startswith(("ds_write", "ds_store")):
-        cycles = -(-(moved + 4 * lanes) // timing.lds_write_bytes)
-        reads = _registers(rest)
-        return LoopStep(LDS, cycles, 0, reads=reads, counter="lds", bytes=moved, text=text)
-    written, read = _operands(rest, 1)
-    cycles = -(-max(moved, 4 * lanes) // timing.lds_read_bytes)
-    return LoopStep(
-        LDS, cycles, timing.lds_answer_cycles, read, writes=written, counter="lds", bytes=moved,
-        text=text,
-    )  # fmt: skip
-
-
-def _memory(text: str, name: str, rest: str, timing: UnitTiming, lanes: int) -> LoopStep:
-    moved = _width(name.removesuffix("_lds")) * lanes
-    cycles = -(-moved // timing.memory_bytes)
-    if "_store" in name or "_atomic" in name:
-        # Stores count as loads do on CDNA, and apart from them on RDNA.
-        counter = "store" if timing.on_vector_unit else "memory"
-        return LoopStep(
-            MEMORY, cycles, timing.memory_answer_cycles, _registers(rest), counter=counter,
-            bytes=moved, text=text,
-        )  # fmt: skip
-    past_registers = "_lds_" in name or name.endswith("_lds") or rest.endswith(" lds")
-    written, read = _operands(rest, 0 if past_registers else 1)
-    return LoopStep(
-        MEMORY, cycles, timing.memory_answer_cycles, read, writes=written, counter="memory",
-        bytes=moved, text=text,
-    )  # fmt: skip
-
-
-def _scalar(text: str, name: str, rest: str, timing: UnitTiming) -> LoopStep:
-    if name.startswith("s_barrier"):
-        # RDNA 4 signals and waits by two instructions.
-        return LoopStep(SCALAR if name == "s_barrier_signal" else BARRIER, text=text)
-    if name == "s_waitcnt":
-        counts = {_COUNTERS[what]: int(n) for what, n in re.findall(r"(\w+)\((\d+)\)", rest)
-                  if what in _COUNTERS}  # fmt: skip
-        return LoopStep(WAIT, left=tuple(counts.items()), text=text)
-    if name in _WAITS:
-        number = int(rest.split()[-1], 0)
-        both = len(_WAITS[name]) == 2  # counts of a byte each
-        counts = dict(zip(_WAITS[name], divmod(number, 256) if both else (number,), strict=True))
-        return LoopStep(WAIT, left=tuple(counts.items()), text=text)
-    if name in ("s_nop", "s_sleep"):
-        many = (int(rest, 0) + 1) * (64 if name == "s_sleep" else timing.issue_cycles)
-        return LoopStep(PAUSE, many, text=text)
-    if name == "s_setprio":
-        return LoopStep(PRIORITY, level=int(rest, 0), text=text)
-    if name.startswith(("s_cbranch", "s_branch")):
-        return LoopStep(BRANCH, timing.branch_cycles, text=text)
-    if name.startswith(("s_load", "s_buffer_load")):
-        return LoopStep(SCALAR, 0, timing.scalar_answer_cycles, counter="lds", text=text)
-    return LoopStep(SCALAR, text=text)
+    @property
+    def units(self) -> tuple[tuple[str, int], ...]:
+        """All units that it occupies, its own first, and for how many cycles."""
+        return ((self.unit, self.cycles + self.kept), *self.beside)

@@ -5,48 +5,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tvm_iree_ext.base.errors import TargetError
+from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming
 
 
-@dataclass(frozen=True)
-class UnitTiming:
+@dataclass(frozen=True, kw_only=True)
+class AmdTiming(CoreTiming):
     """Cycles and widths of a core's units.
 
     Attributes:
-        issue_cycles: from one instruction of a subgroup to its next, and of a scheduler to its
-            next turn.
         on_vector_unit: whether matrix instructions keep the vector unit from other instructions.
         matrix_cycles: patterns of matrix instructions, and for how long each occupies the unit;
             the first that matches.
         matrix_answer_cycles: beyond that, until another instruction than the next sum reads it.
         vector_answer_cycles: from an instruction of the vector unit to one that needs its result.
         slow_vector_cycles: of exp, logarithms, roots and the like.
-        lds_ports: to shared memory; schedulers share them evenly.
         lds_read_bytes: of a port, a cycle.
         lds_write_bytes: of a port, a cycle; addresses of 4 bytes a lane come along.
-        lds_answer_cycles: of a read, beyond its turn.
-        memory_bytes: to and from global memory of a core, a cycle.
-        memory_answer_cycles: of a load, beyond its turn.
         scalar_answer_cycles: of a scalar load.
-        branch_cycles: of a branch that is taken.
-        most_lds, most_memory: that a subgroup may wait for, by the width of its counters.
     """
 
-    issue_cycles: int
     on_vector_unit: bool
     matrix_cycles: tuple[tuple[str, int], ...]
     matrix_answer_cycles: int
     vector_answer_cycles: int
     slow_vector_cycles: int
-    lds_ports: int
     lds_read_bytes: int
     lds_write_bytes: int
-    lds_answer_cycles: int
-    memory_bytes: int
-    memory_answer_cycles: int
     scalar_answer_cycles: int
-    branch_cycles: int
-    most_lds: int
-    most_memory: int
 
     def matrix(self, mnemonic: str) -> int:
         """Cycles of the matrix unit for an instruction.
@@ -54,21 +39,13 @@ class UnitTiming:
         Raises:
             TargetError: for one that no pattern matches.
 
-        >>> unit_timing("gfx942").matrix("v_mfma_f32_16x16x16_f16")
+        >>> amd_timing("gfx942").matrix("v_mfma_f32_16x16x16_f16")
         16
         """
         for pattern, cycles in self.matrix_cycles:
             if re.match(pattern, mnemonic):
                 return cycles
         raise TargetError(f"{mnemonic}: its cycles are not known")
-
-    def with_answers(self, factor: float) -> "UnitTiming":
-        """With slower or faster answers of LDS and global memory: they are the least certain."""
-        return replace(
-            self,
-            lds_answer_cycles=round(self.lds_answer_cycles * factor),
-            memory_answer_cycles=round(self.memory_answer_cycles * factor),
-        )
 
 
 # Passes of 4 cycles.  Source: LLVM, SISchedule.td (SIDPFullSpeedModel, SIDPGFX940FullSpeedModel;
@@ -111,8 +88,9 @@ _RDNA4 = (
 # No vendor says how long LDS and memory take to answer.  LLVM's bounds for LDS are 2 and 64 issues;
 # 64 cycles and 800 (0.4 us, of memory beyond the caches) are guesses, whose half and double are
 # what the model's uncertainty is stated by.
-_GFX942 = UnitTiming(
+_GFX942 = AmdTiming(
     issue_cycles=4,
+    one_issue=False,
     on_vector_unit=False,
     matrix_cycles=_CDNA3,
     matrix_answer_cycles=12,
@@ -126,8 +104,7 @@ _GFX942 = UnitTiming(
     memory_answer_cycles=800,
     scalar_answer_cycles=200,
     branch_cycles=32,
-    most_lds=15,
-    most_memory=63,
+    most={"lds": 15, "memory": 63, "store": 63},
 )
 # RDNA: an instruction each cycle, LDS of 128 bytes a cycle for each half of a workgroup processor;
 # "RDNA3 Instruction Set Architecture", Device Overview.  Answers of the vector unit: LLVM,
@@ -144,9 +121,9 @@ _GFX1100 = replace(
     lds_write_bytes=128,
     memory_bytes=128,
     branch_cycles=16,
-    most_lds=63,
+    most={"lds": 63, "memory": 63, "store": 63},
 )
-_TIMINGS: Mapping[str, UnitTiming] = {
+_TIMINGS: Mapping[str, AmdTiming] = {
     # L2: 4 KB a cycle for 104 cores or more, "AMD CDNA 2" white paper.
     "gfx90a": replace(_GFX942, matrix_cycles=_CDNA2, memory_bytes=39),
     "gfx942": _GFX942,
@@ -157,7 +134,7 @@ _TIMINGS: Mapping[str, UnitTiming] = {
 }
 
 
-def unit_timing(chip: str) -> UnitTiming:
+def amd_timing(chip: str) -> AmdTiming:
     """The cycles of a chip's units.
 
     Raises:

@@ -3,13 +3,19 @@
 import pytest
 
 from tvm_iree_ext.base.errors import TargetError
-from tvm_iree_ext.inspection.loop_time.loop_steps import BRANCH, LDS, MATRIX, SCALAR, loop_steps
-from tvm_iree_ext.inspection.loop_time.unit_timing import unit_timing
+from tvm_iree_ext.inspection.loop_time.amd_steps import amd_steps
+from tvm_iree_ext.inspection.loop_time.amd_timing import amd_timing
+from tvm_iree_ext.inspection.loop_time.loop_steps import BRANCH, LDS, MATRIX, SCALAR
 
 
 def step(text, chip="gfx942", lanes=64):
-    (found,) = loop_steps([text], unit_timing(chip), lanes)
+    (found,) = amd_steps([text], amd_timing(chip), lanes)
     return found
+
+
+def counter(*given):
+    ((name, _),) = step(*given).counters
+    return name
 
 
 def lanes_of(*numbers):
@@ -44,8 +50,8 @@ def test_shared_memory_sends_addresses_with_what_is_written():
 def test_memory_that_goes_past_the_registers_makes_none():
     assert step("buffer_load_dword v1, s[0:3], 0 offen lds").writes == frozenset()
     assert step("global_load_lds_dwordx4 v[0:1], off").writes == frozenset()
-    assert step("global_store_dwordx4 v[0:1], v[4:7], off").counter == "memory"
-    assert step("global_store_b128 v[0:1], v[4:7], off", "gfx1100", 32).counter == "store"
+    assert counter("global_store_dwordx4 v[0:1], v[4:7], off") == "memory"
+    assert counter("global_store_b128 v[0:1], v[4:7], off", "gfx1100", 32) == "store"
 
 
 @pytest.mark.parametrize(
@@ -64,9 +70,9 @@ def test_waits_say_how_many_are_left(text, left):
 def test_the_last_branch_is_the_loop():
     units = [
         one.unit
-        for one in loop_steps(
+        for one in amd_steps(
             ["s_cbranch_execz .LBB0_3", "s_nop 0", "s_cbranch_scc1 .LBB0_1"],
-            unit_timing("gfx942"),
+            amd_timing("gfx942"),
             64,
         )
     ]
