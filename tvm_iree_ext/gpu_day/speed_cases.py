@@ -71,6 +71,16 @@ def _by_subgroups(rows: int, columns: int, splits: int, *others: int) -> dict[st
     return {"by subgroups": config, **_splits(*others)}
 
 
+# Of which a core holds one workgroup, or two: the model of time has them far apart (docs/gpu.md).
+_SUBGROUP_TILES: dict[str, dict[str, Any]] = {
+    f"by subgroups, {rows}x{columns}x{depth}": {
+        **_by_subgroups(rows, columns, 1)["by subgroups"],
+        "reduction_tile": {"k": depth},
+        "subgroups": {"m": rows // 64, "n": columns // 64},
+    }
+    for rows, columns, depth in ((256, 128, 64), (256, 64, 32), (128, 128, 32))
+}
+
 _UNPADDED = {"rows as they are": _by_subgroups(128, 64, 1)["by subgroups"]}
 
 
@@ -232,7 +242,9 @@ def _sort(length: int, *dtypes: str, fill: str = "normal") -> SpeedCase:
 
 
 CASES: Mapping[str, SpeedCase] = {
-    "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16", configs=_TILES),
+    "matmul f16 4096 NxK": _matmul(
+        4096, 4096, 4096, "float16", configs={**_TILES, **_SUBGROUP_TILES}
+    ),
     "matmul f16 4096 KxN": _matmul(4096, 4096, 4096, "float16", transposed=False),
     "matmul f16 8192 NxK": _matmul(
         8192,
