@@ -8,7 +8,7 @@
 Elements are counted in their order, so that ties keep it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.intrin.settled_words import settled
 from tvm_iree_ext.schedules.gpu.collectives.votes import (
     ballot,
     count,
@@ -30,17 +31,25 @@ from tvm_iree_ext.schedules.gpu.emit.launches import wait
 from tvm_iree_ext.schedules.gpu.sort.radix_keys import DIGIT_BITS, DIGITS
 from tvm_iree_ext.tir.tir_expressions import Expr
 
+_ALIGNMENT = 16  # bytes
+_RANK_BITS = 16  # how many of a subgroup's elements went before one, below its digit: a register
+
 
 def shared_memory(name: str, count: int, dtype: str) -> Any:
     """Memory of a workgroup."""
-    buffer = I.alloc_buffer((count,), dtype, scope="shared")
+    buffer = I.alloc_buffer((count,), dtype, scope="shared", align=_ALIGNMENT)
     IRBuilder.name(name, buffer)
     return buffer
 
 
 def counter_bytes(subgroups: int) -> int:
-    """Bytes of shared memory for the counters of a workgroup, its digits' bases and their sums."""
-    return 4 * (subgroups * DIGITS + DIGITS + 2 * subgroups)
+    """Bytes of shared memory for the counters of a workgroup."""
+    return 4 * subgroups * DIGITS
+
+
+def base_bytes(subgroups: int) -> int:
+    """Bytes of shared memory for the bases of digits, their sums, and a workgroup's number."""
+    return 4 * (DIGITS + subgroups + 1)
 
 
 class DigitRanks:
@@ -48,20 +57,21 @@ class DigitRanks:
 
     Args:
         ids: of the lane that code is emitted for.
-        values: how many numbers are summed over the digits at once.
+        room: bytes that their memory has at least, for what lies there after them.
     """
 
-    def __init__(self, ids: WorkgroupIds, values: int = 1) -> None:
+    def __init__(self, ids: WorkgroupIds, room: int = 0) -> None:
         self.ids, (self.subgroups, self.size) = ids, ids.hardware
         self.lanes = self.subgroups * self.size
         self.lane = I.Bind(ids.subgroup * self.size + ids.lane)
-        self.counters = shared_memory("counters", self.subgroups * DIGITS, "int32")
+        count = max(self.subgroups * DIGITS, -(-room // 4))
+        self.counters = shared_memory("counters", count, "int32")
         self.mine = I.Bind(ids.subgroup * DIGITS)  # where this subgroup's counters begin
-        self.prefix = WorkgroupPrefix(ids, values)
+        self.prefix = WorkgroupPrefix(ids)
         self.each = max(1, DIGITS // self.lanes)  # digits of a lane, side by side
 
-    def count(self, digits: Sequence[Expr]) -> list[Expr]:
-        """Count a lane's elements; of each, how many of its subgroup's went before it."""
+    def count(self, digits: Iterable[Expr]) -> list[Expr]:
+        """Count a lane's elements; of each its digit and rank, for :meth:`placed`."""
         zero = tirx.const(0, "int32")
         with I.serial(0, DIGITS // self.size) as turn:
             I.buffer_store(self.counters, zero, [self.mine + turn * self.size + self.ids.lane])
@@ -76,7 +86,8 @@ class DigitRanks:
             with I.If(before == 0), I.Then():
                 I.buffer_store(self.counters, counted + count(self.ids.kind, peers), [at])
             subgroup_wait(self.ids.kind)
-            ranks.append(held(counted + before))
+            both = (digit << _RANK_BITS) | (counted + before)
+            ranks.append(held(settled(self.ids.kind, both)))
         wait()
         return ranks
 
@@ -105,7 +116,19 @@ class DigitRanks:
             total = total + self.counters[digit + subgroup * DIGITS]
         return held(total)
 
-    def begin(self, digit: Expr, start: Expr) -> None:
+    def guarded(self, number: Expr) -> Expr:
+        """A number of one of the lane's digits; 0 where it has none."""
+        own = self.own_digits()
+        return number if own is None else held(tirx.Select(own, number, tirx.const(0, "int32")))
+
+    def start(self, digits: Sequence[Expr], totals: Sequence[Expr]) -> list[Expr]:
+        """Where in the tile each of the lane's digits begins, which all are told."""
+        starts = [start for (start,) in self.prefix.sums([(one,) for one in totals]).before]
+        for digit, start in zip(digits, starts, strict=True):
+            self._begin(digit, start)
+        return starts
+
+    def _begin(self, digit: Expr, start: Expr) -> None:
         """Say where the elements of one of the lane's digits begin."""
         with where(self.own_digits()):
             place = held(start)
@@ -115,7 +138,8 @@ class DigitRanks:
                 I.buffer_store(self.counters, place, [at])
                 place = held(place + counted)
 
-    def placed(self, digits: Sequence[Expr], ranks: Sequence[Expr]) -> list[Expr]:
-        """Where the lane's elements go in the tile; the workgroup has waited since ``begin``."""
-        pairs = zip(digits, ranks, strict=True)
-        return [held(self.counters[self.mine + digit] + rank) for digit, rank in pairs]
+    def placed(self, ranks: Sequence[Expr]) -> list[Expr]:
+        """Where the lane's elements go in the tile; the workgroup has waited since ``start``."""
+        begins = (self.counters[self.mine + (one >> _RANK_BITS)] for one in ranks)
+        mask = (1 << _RANK_BITS) - 1
+        return [held(begin + (one & mask)) for begin, one in zip(begins, ranks, strict=True)]

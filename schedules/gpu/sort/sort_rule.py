@@ -14,6 +14,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.gpu.emit.launches import WorkgroupShape
 from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BYTES, compared
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
@@ -24,16 +25,16 @@ from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
     tile_elements,
 )
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two
-from tvm_iree_ext.schedules.gpu.sort.radix_kernels import RadixShape, column_types, radix_kernel
-from tvm_iree_ext.schedules.gpu.sort.radix_ranks import counter_bytes
+from tvm_iree_ext.schedules.gpu.sort.radix_kernels import radix_kernel
+from tvm_iree_ext.schedules.gpu.sort.radix_tile import RadixShape, column_types, shared_bytes
 from tvm_iree_ext.schedules.gpu.sort.sort_kernels import sort_kernel
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _RADIX_LENGTH = 64  # of a line, for each byte of a key: shorter ones take a network
-_MOST_LANES = 512
-_ITEMS = 8  # of a lane: with more, registers leave room for half the subgroups
+_MOST_SUBGROUPS = 16
+_ITEMS = 8  # of a lane, at least
 _MOST_ITEMS = 32
-_MOST_ELEMENTS = 4096  # of a tile: a digit's run has 16 on average, two sectors of 4-byte keys
+_MOST_ELEMENTS = 8192  # of a tile: a digit's run has 32 on average, four sectors of 4-byte keys
 _LEAST_ELEMENTS = 1024
 _TILE_BYTES = 32 << 10
 _WORKGROUPS_PER_CORE = 2
@@ -67,7 +68,8 @@ class GpuSort(TileRule):
         check = self.check(config)
         if config.algorithm == "radix":
             radix = _radix_shape(op, self.shape(op, target, check))
-            return ir.IRModule({op.entry: radix_kernel(op, radix, target.kind.name)})
+            sharing = _WORKGROUPS_PER_CORE * gpu_chip(target).usual_cores
+            return ir.IRModule({op.entry: radix_kernel(op, radix, target.kind.name, sharing)})
         shape = self.shape(op, target, check)
         return ir.IRModule({op.entry: sort_kernel(op, shape, config.algorithm)})
 
@@ -94,7 +96,7 @@ class GpuSort(TileRule):
         check.need(1 <= items <= _MOST_ITEMS, f"{what}; expected 1 to {_MOST_ITEMS}")
         lanes = f"{shape.lanes} lanes are no power of two"
         check.need(power_of_two(shape.lanes) == shape.lanes, lanes)
-        taken = shape.elements * _moved_bytes(op) + counter_bytes(shape.subgroups)
+        taken = shared_bytes(op, shape.elements, shape)
         most = gpu_chip(target).declared_shared_memory_bytes
         check.need(taken <= most, f"tile and counters are {taken} bytes; there are {most}")
         return shape
@@ -113,9 +115,9 @@ def _radix_tile(op: Sort, target: Target) -> LoweringConfig:
         few = _WORKGROUPS_PER_CORE * gpu_chip(target).usual_cores
         while elements > _LEAST_ELEMENTS and total < few * elements:
             elements //= 2
-    lanes = max(size, min(_MOST_LANES, elements // _ITEMS))
+    lanes = max(size, min(_MOST_SUBGROUPS * size, elements // _ITEMS))
     most = gpu_chip(target).declared_shared_memory_bytes
-    while elements * item + counter_bytes(lanes // size) > most:
+    while shared_bytes(op, elements, WorkgroupShape(lanes // size, size)) > most:
         lanes //= 2
     return SortTileConfig("radix", lanes=lanes, elements=elements).lowering()
 

@@ -153,6 +153,11 @@ def retyped(tr: Expressions, base: Pointer, dtype: str, offset: Code) -> Pointer
     return Pointer(tr.emitter.here(view, True, "view").text, index, dtype)
 
 
+@extern("tvm_iree_ext_settled_")
+def _settled(tr: Expressions, node: Any) -> Code:
+    return tr(node.args[0])
+
+
 # Choices, bits.
 
 

@@ -13,12 +13,16 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.intrin.handed_words import awaited, publish, seen
 from tvm_iree_ext.registry import find
+from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.collectives.look_back import PartsMemory
 from tvm_iree_ext.schedules.gpu.emit.launches import launched
 from tvm_iree_ext.schedules.gpu.scan import scan_kernels
 from tvm_iree_ext.schedules.gpu.scan.scan_rule import GpuScan
+from tvm_iree_ext.schedules.gpu.sort import radix_passes
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function, simulate_op
 from tvm_iree_ext.targets.names import make_target
+
+RADIX = LoweringConfig("radix", workgroup_tile={"elements": 64, "lanes": 64})
 
 
 def backwards(grid):
@@ -41,17 +45,22 @@ def lines(dtype, shape):
 
 
 @pytest.mark.parametrize(
-    ("target", "dtype", "shape"),
-    [("cuda:sm_80", "float32", (4500,)), ("rocm:gfx1100", "float64", (2, 4200))],
+    ("target", "dtype", "shape", "orders"),
+    [
+        ("cuda:sm_80", "float32", (4500,), (None, backwards, shuffled)),
+        ("rocm:gfx1100", "float64", (2, 4200), (None, shuffled)),
+    ],
 )
-def test_sums_of_floats_are_the_same_in_whatever_order_workgroups_start(target, dtype, shape):
+def test_sums_of_floats_are_the_same_in_whatever_order_workgroups_start(
+    target, dtype, shape, orders
+):
     """Of parts in two groups, and of one line or two."""
     op = ops.scan(
         shape, dimension=len(shape) - 1, dtype=dtype, inclusive=dtype == "float32", reassociate=True
     )
     given, config = lines(dtype, shape), narrow_tiles(op, target)
     found = []
-    for order in (None, backwards, shuffled):
+    for order in orders:
         done = simulate_op(op, target, given, config, workgroups=order).check()
         found.append(done.results["output"])
     assert len({one.tobytes() for one in found}) == 1
@@ -59,10 +68,22 @@ def test_sums_of_floats_are_the_same_in_whatever_order_workgroups_start(target, 
     np.testing.assert_allclose(found[0], want, rtol=0, atol=1e-3 if dtype == "float32" else 1e-11)
 
 
+def test_digits_are_sorted_in_whatever_order_workgroups_start():
+    keys = np.random.default_rng(6).integers(0, 999, (2, 500)).astype(np.uint16)
+    op = ops.sort(keys, dimension=1)
+    done = simulate_op(op, "cuda:sm_80", {"operand0": keys}, RADIX, workgroups=backwards).check()
+    np.testing.assert_array_equal(done.results["result0"], np.sort(keys, axis=1))
+
+
 def plain_store(_memory, place, value):
     I.buffer_store(
         _memory.words, tirx.Cast("uint64", value) | tirx.const(1 << 32, "uint64"), [place]
     )
+
+
+def plain_publish(_kind, buffer, position, word):
+    I.buffer_store(buffer, word, [position])
+    return tirx.const(0, "int32")
 
 
 def scan_of_parts(**how):
@@ -77,6 +98,10 @@ def test_a_word_that_is_stored_and_not_published_is_a_race(monkeypatch):
     monkeypatch.setattr(PartsMemory, "publish", plain_store)
     with pytest.raises(SimulationError, match=r"race: 8-byte element .* of words_of_parts"):
         scan_of_parts().check()
+    monkeypatch.setattr(radix_passes, "publish", plain_publish)
+    keys = np.arange(200, dtype=np.uint8)
+    with pytest.raises(SimulationError, match=r"race: 4-byte element .* of words_of_tiles"):
+        simulate_op(ops.sort(keys, dimension=0), "rocm:gfx942", {"operand0": keys}, RADIX).check()
 
 
 def test_without_tickets_a_workgroup_that_starts_first_waits_for_ever(monkeypatch):

@@ -111,6 +111,17 @@ def test_several_payloads_follow_keys_that_stand_anywhere(target):
     check_digits(op, target, operands, config)
 
 
+@pytest.mark.parametrize(
+    ("target", "dtype"), [("cuda:sm_80", "float32"), ("rocm:gfx1100", "int64")]
+)
+def test_elements_of_a_line_take_the_place_of_counters_where_lanes_have_many(target, dtype):
+    keys = keys_with_ties(np.random.default_rng(15), (2, 300), dtype)
+    payload = np.arange(600, dtype=np.int8).reshape(2, 300)
+    config = LoweringConfig("radix", workgroup_tile={"elements": 512, "lanes": 32})
+    op = ops.sort(keys, payload, dimension=1)
+    check_digits(op, target, {"operand0": keys, "operand1": payload}, config)
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
 def test_keys_of_64_bits_have_eight_digits(dtype):
     rng = np.random.default_rng(13)
