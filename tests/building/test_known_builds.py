@@ -18,9 +18,7 @@ import sys
 import numpy as np
 import tvm_iree_ext as ext
 OPS = (
-    ext.ops.attention((1, 2, 16, 8), (1, 2, 16, 8), (1, 2, 16, 8), causal=True),
     ext.ops.matmul((8, 8), (8, 8)),
-    ext.ops.scan((8, 8)),
     ext.ops.topk((4, 32), 3),
 )
 if sys.argv[1:] == ["build"]:
@@ -30,7 +28,7 @@ if sys.argv[1:] == ["build"]:
 else:
     kernels = [ext.build(op) for op in OPS]
     kernels += [ext.build(OPS[0], "rocm:gfx942"), ext.load(kernels[0].folder)]
-    kernels[1](np.ones((8, 8), "float32"), np.ones((8, 8), "float32"))
+    kernels[0](np.ones((8, 8), "float32"), np.ones((8, 8), "float32"))
     loaded = {name.split(".")[0] for name in sys.modules}
     assert "tvm_ffi" in loaded
     assert not {"tvm", "torch", "rich", "scipy"} & loaded, loaded

@@ -59,3 +59,10 @@ def test_the_width_of_a_terminal_is_asked_for():
     assert os.read(master, 100).split() == [b"72"]
     with open(os.devnull, "w") as file:
         assert width_of(file) == 140
+
+
+def test_no_other_table_can_cut_its_cells(sources, root):
+    """Those of rich do, where a terminal is narrow."""
+    files = [*sources.values(), *(root / "scripts").glob("*.py")]
+    code = {path: path.read_text("utf-8") for path in files if path.suffix == ".py"}
+    assert [path for path, text in code.items() if "rich.table" in text or CUT in text] == []

@@ -175,6 +175,16 @@ def test_the_table_cuts_what_is_long_and_says_what_is_left():
     ]
 
 
+def test_the_table_fits_a_terminal_of_80_columns():
+    kernel = ProgramKernel("f" * 50, "plain loops", ("layer.mlir:1", "layer.mlir:2") * 3)
+    total = KernelTotal(kernel, 2, 1e-6, 1000)
+    profile = Profile("main", 2, 4e-6, (total,), (KernelCall(kernel, 0.0, 1e-6, 500),))
+    _, *rows = profile.table(Peaks(), 80).splitlines()
+    assert max(map(len, rows)) <= 80
+    assert "share 25.0%" in " ".join(rows)
+    assert "computes plain loops: layer.mlir:1; layer.mlir:2" in " ".join(rows)
+
+
 def test_refuses_what_it_cannot_time(layer, tmp_path):
     with pytest.raises(CallError, match="runs is 0; expected 1 or more"):
         layer.profile(X, W, runs=0)
