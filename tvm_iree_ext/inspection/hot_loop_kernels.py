@@ -137,9 +137,7 @@ class HotLoopProduct:
             except ScheduleError as error:
                 refused = refused or error
                 continue
-            return _scheduled_product(
-                plan, target, PlainOperands(shape), "matmul", self._moved(dtype)
-            )
+            return _scheduled_product(plan, target, PlainOperands(shape), self._moved(dtype))
         assert refused is not None
         raise refused
 
@@ -165,19 +163,19 @@ class Convolution:
         taps = (3, 3, self.image[3], self.filters)
         op = conv_2d(self.image, taps, padding=1, dtype="float16", result_dtype="float32")
         shape = conv_shape(op, ("float16", "float16", "float32"))
-        operands = [
+        *read, written = (
             prod(map(int, one.shape)) * item_bytes(one.dtype) for one in op.signature.operands
-        ]
-        moved = Moved(sum(operands[:-1]), operands[-1])
+        )
+        moved = Moved(sum(read), written)
         windows, given = conv_windows(op), ConvOperands(op, shape)
         if windows is not None and chosen_warpgroups(shape, target, windows):
             return _by_warpgroups(shape, target, given, op.entry, moved, windows)
         plan = plan_matmul(shape, target, matmul_config(shape, target))
-        return _scheduled_product(plan, target, given, op.entry, moved)
+        return _scheduled_product(plan, target, given, moved)
 
 
 def _scheduled_product(
-    plan: MatmulPlan, target: Target, operands: MatmulOperands, entry: str, moved: Moved
+    plan: MatmulPlan, target: Target, operands: MatmulOperands, moved: Moved
 ) -> Scheduled:
     """A product that moves so many bytes."""
     rows, columns, depth = plan.tile
@@ -211,12 +209,17 @@ def _by_warpgroups(
     plan = plan_warpgroup_matmul(shape, target, config, windows)
     rows, columns, depth = plan.tile
     func = warpgroup_matmul(shape, target, config, operands, windows)
-    order = in_bands(plan.grid[0], plan.grid[1], plan.band)
+    height, width = plan.grid
+    order = (
+        (part * height + row, part * width + column)  # each part of K has panels of its own
+        for part in range(config.splits)
+        for row, column in in_bands(height, width, plan.band)
+    )
     return Scheduled(
         ir.IRModule({entry: func}),
         f"{config.mma_kind} {rows}x{columns}x{depth}, {config.stages}",
         plan.tile,
-        _tile_reads(list(order) * config.splits, plan.tile, plan.share, plan.mma),
+        _tile_reads(order, plan.tile, plan.share, plan.mma),
         _bound(
             gpu_chip(target), shape.lhs_dtype, prod(plan.grid) * config.splits,
             2 * plan.share * prod(plan.tile), moved,

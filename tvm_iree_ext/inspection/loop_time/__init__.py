@@ -1,1 +1,1 @@
-"""A model of time of AMD's hot loops: instructions as they are issued, cycle by cycle."""
+"""A model of time of GPUs' hot loops: instructions as they are issued, cycle by cycle."""
