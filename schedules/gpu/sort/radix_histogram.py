@@ -108,9 +108,9 @@ class Histogram:
                 I.buffer_store(cell, tirx.const(0, "int32"), [0])
                 with where(condition):
                     I.buffer_store(cell, self.counts[first + wide(digit)], [0])
-            sums = WorkgroupPrefix(ids).sums([(cell[0],) for cell in cells])
+            sums = WorkgroupPrefix(ids).sums([cell[0] for cell in cells])
             with where(condition):
-                for digit, (before,) in zip(digits, sums.before, strict=True):
+                for digit, before in zip(digits, sums, strict=True):
                     I.buffer_store(self.counts, before, [first + wide(digit)])
 
 

@@ -123,7 +123,7 @@ class DigitRanks:
 
     def start(self, digits: Sequence[Expr], totals: Sequence[Expr]) -> list[Expr]:
         """Where in the tile each of the lane's digits begins, which all are told."""
-        starts = [start for (start,) in self.prefix.sums([(one,) for one in totals]).before]
+        starts = self.prefix.sums(totals)
         for digit, start in zip(digits, starts, strict=True):
             self._begin(digit, start)
         return starts

@@ -7,9 +7,9 @@ import pytest
 from cut_lines import cut_small
 
 from tvm_iree_ext import ops
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.codegen.gpu import cuda
 from tvm_iree_ext.emulator.runs.emulated_ops import emulate_op
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.scan.scan_rule import GpuScan
 from tvm_iree_ext.targets.names import make_target
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tvm_iree_ext.emulator.ptx.running import workgroups
+
 SHARED = ".shared .align 16 .b8 m[1024];"
 # Each lane writes its number, and reads that of the lane 32 further on.
 EXCHANGE = """mov.u64 %rd5, m; mad.wide.u32 %rd6, %r0, 4, %rd5; st.shared.u32 [%rd6], %r0;
@@ -58,3 +60,26 @@ def test_lanes_that_wait_for_ever_are_found(run_ptx):
     ]
     assert findings[0].instruction == "bar.sync 0"
     assert findings[0].where.wave == 2
+
+
+# Each workgroup waits for the word of the one before, and stores its own, larger by 1.
+CHAIN = """mov.u32 %r5, %ctaid.x; mul.wide.u32 %rd5, %r5, 4; add.u64 %rd6, %rd0, %rd5;
+setp.ne.u32 %p0, %r0, 0; @%p0 bra OUT; mov.u32 %r1, 0; setp.eq.u32 %p1, %r5, 0; @%p1 bra THERE;
+AGAIN: nanosleep.u32 20; ld.relaxed.gpu.global.u32 %r1, [%rd6+-4];
+setp.eq.u32 %p2, %r1, 0; @%p2 bra AGAIN;
+THERE: add.u32 %r1, %r1, 1; st.relaxed.gpu.global.u32 [%rd6], %r1; OUT:"""
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_lanes_that_sleep_let_other_workgroups_go_on(run_ptx, order):
+    (got,) = run_ptx(CHAIN, np.zeros(9, "u4"), lanes=64, groups=9, order=order)
+    np.testing.assert_array_equal(got, np.arange(1, 10))
+
+
+def test_lanes_that_sleep_for_ever_are_found(run_ptx, monkeypatch):
+    monkeypatch.setattr(workgroups, "_MOST_PAUSES", 50)
+    body = CHAIN.replace("%r5, 0; @%p1", "%r5, 1; @%p1").replace("+-4", "")
+    _, findings = run_ptx(body, np.zeros(9, "u4"), lanes=32, check=False)
+    (found,) = findings
+    assert (found.kind, found.message) == ("divergent barrier", "lanes wait for ever")
+    assert found.instruction == "nanosleep.u32 20"

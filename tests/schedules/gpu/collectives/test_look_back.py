@@ -11,9 +11,9 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import SimulationError
+from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.intrin.handed_words import awaited, publish, seen
 from tvm_iree_ext.registry import find
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.collectives.look_back import PartsMemory
 from tvm_iree_ext.schedules.gpu.emit.launches import launched
 from tvm_iree_ext.schedules.gpu.scan import scan_kernels
