@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext.base.signature import TensorType
     from tvm_iree_ext.base.versions import __version__
     from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
+    from tvm_iree_ext.programs import relax
     from tvm_iree_ext.programs.program_build import build_program
     from tvm_iree_ext.programs.program_explanation import explain_program
     from tvm_iree_ext.runtime.kernel import Kernel
@@ -80,6 +81,7 @@ __all__ = [
     "records",
     "reference",
     "registry",
+    "relax",
     "schedules",
     "set_num_threads",
     "simulator",
@@ -100,6 +102,7 @@ _MODULES = {
     "frontends.jax_and_torch": ("from_jax", "from_torch"),
     "programs.program_build": ("build_program",),
     "programs.program_explanation": ("explain_program",),
+    "programs.relax": ("relax",),
     "runtime.kernel": ("Kernel",),
     "runtime.program": ("Program", "load"),
     "runtime.tvm_runtime": ("available_processors", "set_num_threads", "threads"),

@@ -13,13 +13,9 @@ from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, EntryPoint, Impor
 from tvm_iree_ext.mlir.scalars.arith_floats import extreme
 from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions, with_functions
 from tvm_iree_ext.programs.relax_import.canonical_functions import with_canonical_ops
+from tvm_iree_ext.programs.relax_import.op_families import lowered_families
 from tvm_iree_ext.programs.relax_import.recognised_products import RecognisedProducts
-from tvm_iree_ext.programs.relax_import.relax_attention import Attentions
-from tvm_iree_ext.programs.relax_import.relax_convolutions import Convolutions
 from tvm_iree_ext.programs.relax_import.relax_ops import OpCalls
-from tvm_iree_ext.programs.relax_import.relax_scans import Scans
-from tvm_iree_ext.programs.relax_import.relax_sorts import Sorts
-from tvm_iree_ext.programs.relax_import.relax_transposed_convolutions import TransposedConvolutions
 from tvm_iree_ext.programs.relax_import.separate_nests import SeparateNests
 
 
@@ -33,8 +29,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
             type, and operators that TVM has no loops for.
     """
     calls = OpCalls()
-    kinds = (Sorts, Scans, Attentions, Convolutions, TransposedConvolutions)
-    lowered = {name: how for one in kinds for name, how in one(calls).lowered().items()}
+    lowered = lowered_families(calls)
     try:
         mod = ir.transform.Sequential(
             [
