@@ -136,11 +136,11 @@ def test_the_type_checker_sees_the_mapped_folders(root, tmp_path):
 
 MISTAKES = """\
 import tvm_iree_ext as ext
-from tvm_iree_ext.base.lowering_config import LoweringConfig
+from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.tuning import Task
 
 op = ext.ops.attention((1, 8, 64, 64), (1, 8, 64, 64), (1, 8, 64, 64))
-kernel: ext.Kernel = ext.build(op, "llvm", LoweringConfig())
+kernel: ext.Kernel = ext.build(op, "llvm", ext.LoweringConfig())
 tasks: list[Task] = [Task("attention", op)]
 number: int = kernel.target
 ext.ops.attentoin((1, 8, 64, 64))

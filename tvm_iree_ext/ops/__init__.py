@@ -3,7 +3,7 @@
 Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.base.suggestions import did_you_mean
@@ -68,14 +68,16 @@ __all__ = [
 _MEANT = {"gemm": "matmul", "conv": "conv_2d", "cumsum": "scan", "argmax": "arg_compare"}
 
 
-def __getattr__(name: str) -> Any:
-    """Nothing; says which name may have been meant.
+if not TYPE_CHECKING:  # a checker would take any name for one of this module
 
-    Raises:
-        AttributeError: always.
-    """
-    hint = did_you_mean(name, __all__, _MEANT)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
+    def __getattr__(name: str) -> Any:
+        """Nothing; says which name may have been meant.
+
+        Raises:
+            AttributeError: always.
+        """
+        hint = did_you_mean(name, __all__, _MEANT)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     Index: TypeAlias = Expr | int
 
 
-def __getattr__(name: str) -> Any:
-    """``Expr`` and ``Index``: of TVM, which is imported when they are asked for."""
-    if name not in ("Expr", "Index"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return ir.Expr if name == "Expr" else ir.Expr | int
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """``Expr`` and ``Index``: of TVM, which is imported when they are asked for."""
+        if name not in ("Expr", "Index"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        return ir.Expr if name == "Expr" else ir.Expr | int
 
 
 def i64(value: Index) -> Expr:
