@@ -16,7 +16,8 @@ from tvm_iree_ext.programs.relax_import.op_families import lowered_families
 from tvm_iree_ext.programs.relax_import.recognised_products import RecognisedProducts
 from tvm_iree_ext.programs.relax_import.relax_ops import Lower, OpCalls, by_default
 from tvm_iree_ext.programs.relax_import.separate_nests import SeparateNests
-from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
+from tvm_iree_ext.records.record_choice import lowered
+from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.targets.names import TargetLike, make_target
 
 _PRODUCTS = ("relax.matmul", "relax.einsum")
