@@ -208,9 +208,24 @@ def large_checks() -> Iterator[LargeCheck]:
     yield LargeCheck(
         "scan of an open line", lambda: ops.scan(("n",), "add", dimension=0), {"n": 400_001}
     )
+    yield from _waiting()
     yield LargeCheck("argmax of a line", lambda: ops.arg_compare((700_000,), ">", dimension=0))
     yield LargeCheck("sort of a line", lambda: ops.sort((300_000,), dimension=0))
     yield LargeCheck("sort of i32 lines", lambda: ops.sort((7, 40_000), dimension=1, dtype="int32"))
     yield LargeCheck("topk of lines", lambda: ops.topk((5, 90_000), dimension=1, k=50))
     for length in (4096, 8192, 12_000, 65_536):
         yield LargeCheck(f"fft of {length}", functools.partial(ops.fft_transform, (3, length)))
+
+
+def _waiting() -> Iterator[LargeCheck]:
+    """Scans whose workgroups wait for one another: several groups of parts."""
+    for dtype in ("float32", "float64", "bfloat16"):
+        yield LargeCheck(
+            f"scan of a line of {dtype} in any brackets",
+            functools.partial(
+                ops.scan, (1_200_001,), "add", dimension=0, dtype=dtype, reassociate=True
+            ),
+        )
+    yield LargeCheck("exclusive scan of i64 lines", lambda: ops.scan(
+        (3, "n"), "add", dimension=1, dtype="int64", inclusive=False
+    ), {"n": 400_003})  # fmt: skip
