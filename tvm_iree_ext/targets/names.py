@@ -159,8 +159,8 @@ def _gpu(kind: str, attribute: str, rest: str) -> Target:
         near = meant(name, chip_names(kind), _PRODUCTS)
         hint = f"; did you mean {kind}:{near}?" if near in chip_names(kind) else ""
         raise TargetError(
-            f"target {kind}:{name}: chip {name!r} is unknown"
-            f"{hint or '; known are ' + ', '.join(chip_names(kind))}"
+            f"target {kind}:{name}: chip {name!r} is unknown; known are"
+            f" {', '.join(chip_names(kind))}{hint}"
         )
     features = {"mattr": [_WAVE + mode.removeprefix("wave")]} if mode else {}
     return _from_json({"kind": kind, attribute: name, **features})
