@@ -20,9 +20,9 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Fallback
 from tvm_iree_ext.mlir.importing.places import Place
 from tvm_iree_ext.ops.base.maps import IndexingMap
-from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions, with_functions
+from tvm_iree_ext.programs.base.relax_passes import prim_functions
 from tvm_iree_ext.programs.base.tir_calls import is_tir_call
-from tvm_iree_ext.programs.relax_import.relax_ops import OpCalls, operand_types
+from tvm_iree_ext.programs.relax_import.relax_ops import OpCalls, operand_types, rewritten, shaped
 from tvm_iree_ext.schedules.shared.loops.loops_combiners import combiner_of
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, loads_of, nests_of
 from tvm_iree_ext.tir.tir_expressions import Expr, known
@@ -161,8 +161,7 @@ class RecognisedProducts(relax.PyExprMutator):
 
     def run(self) -> ir.IRModule:
         """The module; functions that nothing calls any more stay in it."""
-        changed = {v: self.visit_expr(f) for v, f in relax_functions(self._mod).items()}
-        return with_functions(self.builder_.get(), changed)
+        return rewritten(self, self._mod)
 
     def visit_call_(self, call: ir.Call) -> ir.Expr:
         """A call of a function."""
@@ -210,4 +209,4 @@ class RecognisedProducts(relax.PyExprMutator):
         """A tensor by another shape, as a view."""
         if len(value.ty.shape.values) == len(shape):
             return value
-        return self.builder_.emit(relax.op.reshape(value, relax.ShapeExpr(list(shape))))
+        return shaped(self.builder_, value, shape)

@@ -16,7 +16,13 @@ from tvm import ir, relax, te, tirx
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.programs.relax_import.relax_ops import Lower, OpCalls, by_default, operand_types
+from tvm_iree_ext.programs.relax_import.relax_ops import (
+    Lower,
+    OpCalls,
+    by_default,
+    operand_types,
+    shaped,
+)
 
 Pads = tuple[tuple[int, int], ...]
 
@@ -154,7 +160,7 @@ class _Lowering:
         return ordered_axes(self._builder, value, axes, order)
 
     def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:
-        return self._builder.emit(relax.op.reshape(value, relax.ShapeExpr(list(shape))))
+        return shaped(self._builder, value, shape)
 
 
 def ordered_axes(builder: relax.BlockBuilder, value: Any, axes: str, order: str) -> Any:

@@ -9,12 +9,12 @@ from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.building.artifact_identity import is_gpu
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
-from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions, with_functions
+from tvm_iree_ext.programs.base.relax_passes import prim_functions
 from tvm_iree_ext.programs.base.tir_calls import is_tir_call
 from tvm_iree_ext.programs.relax_import.canonical_functions import with_canonical_ops
 from tvm_iree_ext.programs.relax_import.op_families import lowered_families
 from tvm_iree_ext.programs.relax_import.recognised_products import RecognisedProducts
-from tvm_iree_ext.programs.relax_import.relax_ops import Lower, OpCalls, by_default
+from tvm_iree_ext.programs.relax_import.relax_ops import Lower, OpCalls, by_default, rewritten
 from tvm_iree_ext.programs.relax_import.separate_nests import SeparateNests
 from tvm_iree_ext.records.record_choice import lowered
 from tvm_iree_ext.records.record_files import DatabaseLike
@@ -91,8 +91,7 @@ class _OpsAlone(relax.PyExprMutator):
 
     def run(self) -> ir.IRModule:
         """The module."""
-        changed = {v: self.visit_expr(f) for v, f in relax_functions(self._mod).items()}
-        return with_functions(self.builder_.get(), changed)
+        return rewritten(self, self._mod)
 
     def visit_call_(self, call: ir.Call) -> ir.Expr:
         """A call of an operator."""
@@ -111,8 +110,7 @@ class _Linked(relax.PyExprMutator):
 
     def run(self) -> ir.IRModule:
         """The module."""
-        changed = {v: self.visit_expr(f) for v, f in relax_functions(self._mod).items()}
-        return with_functions(self.builder_.get(), changed)
+        return rewritten(self, self._mod)
 
     def visit_call_(self, call: ir.Call) -> ir.Expr:
         """A call of a function."""

@@ -8,6 +8,7 @@ from tvm import ir, relax, tirx
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_functions
 
 Lower = Callable[[relax.BlockBuilder, relax.Call], ir.Expr]
 """How ``LegalizeOps`` lowers an operator."""
@@ -63,3 +64,14 @@ def axis_of(call: relax.Call) -> int:
 def by_default(builder: relax.BlockBuilder, call: relax.Call) -> ir.Expr:
     """What TVM lowers an operator to."""
     return call.op.get_attr("FLegalize")(builder, call)
+
+
+def shaped(builder: relax.BlockBuilder, value: Any, shape: Sequence[Any]) -> Any:
+    """A tensor by another shape, as a view."""
+    return builder.emit(relax.op.reshape(value, relax.ShapeExpr(list(shape))))
+
+
+def rewritten(mutator: Any, mod: ir.IRModule) -> ir.IRModule:
+    """The module whose Relax functions a ``PyExprMutator`` of it went through."""
+    changed = {var: mutator.visit_expr(one) for var, one in relax_functions(mod).items()}
+    return with_functions(mutator.builder_.get(), changed)

@@ -4,7 +4,7 @@ See :mod:`~tvm_iree_ext.mlir.dialects.linalg_transposed_convolutions`: a convolu
 itself with a filter for each phase of the strides, whose results are interleaved.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tvm import ir, relax, te, tirx
@@ -12,7 +12,13 @@ from tvm import ir, relax, te, tirx
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.mlir.dialects.linalg_transposed_convolutions import SpreadAxis
-from tvm_iree_ext.programs.relax_import.relax_ops import Lower, OpCalls, by_default, operand_types
+from tvm_iree_ext.programs.relax_import.relax_ops import (
+    Lower,
+    OpCalls,
+    by_default,
+    operand_types,
+    shaped,
+)
 from tvm_iree_ext.tir.tir_expressions import known
 
 _LAYOUTS = {("NCW", "IOW"), ("NCHW", "IOHW")}
@@ -39,9 +45,9 @@ class TransposedConvolutions:
         rows, columns = axes
         phases = builder.emit_te(lambda of: _taps_of_phases(of, rows, columns), taps)
         a, b, filters, *others = phases.ty.shape.values
-        own = _shaped(builder, phases, [a * b * filters, *others])
+        own = shaped(builder, phases, [a * b * filters, *others])
         extents = list(image.ty.shape.values)
-        image = _shaped(builder, image, [*extents[:2], *(_number(x.image) for x in axes)])
+        image = shaped(builder, image, [*extents[:2], *(_number(x.image) for x in axes)])
         seen, kernel = operand_types([image.ty, own.ty])
         try:
             op = ops.conv_2d(
@@ -57,9 +63,9 @@ class TransposedConvolutions:
         sizes = [_number(int(one)) for one in op.signature.results[0].shape[2:]]
         kind = relax.TensorType([extents[0], a * b * filters, *sizes], str(call.ty.dtype))
         (sums,) = self._calls(builder, op, [image, own], [kind])
-        apart = _shaped(builder, sums, [extents[0], a, b, filters, *sizes])
+        apart = shaped(builder, sums, [extents[0], a, b, filters, *sizes])
         made = builder.emit_te(lambda of: _interleaved(of, rows, columns), apart)
-        return _shaped(builder, made, call.ty.shape.values)
+        return shaped(builder, made, call.ty.shape.values)
 
 
 def _axes(call: relax.Call) -> tuple[SpreadAxis, SpreadAxis] | None:
@@ -121,7 +127,3 @@ def _interleaved(sums: te.Tensor, rows: SpreadAxis, columns: SpreadAxis) -> te.T
 
 def _number(extent: Any) -> Any:
     return tirx.const(extent, "int64") if isinstance(extent, int) else extent
-
-
-def _shaped(builder: relax.BlockBuilder, value: Any, shape: Sequence[Any]) -> Any:
-    return builder.emit(relax.op.reshape(value, relax.ShapeExpr(list(shape))))

@@ -11,9 +11,10 @@ import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
-from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions, with_functions
+from tvm_iree_ext.programs.base.relax_passes import prim_functions
 from tvm_iree_ext.programs.base.tir_calls import is_tir_call
 from tvm_iree_ext.programs.relax_import.recognised_products import NoProduct, product_of
+from tvm_iree_ext.programs.relax_import.relax_ops import rewritten
 from tvm_iree_ext.schedules.shared.loops.loops_nests import nests_of
 
 
@@ -89,8 +90,7 @@ class SeparateNests(relax.PyExprMutator):
 
     def run(self) -> ir.IRModule:
         """The module."""
-        changed = {v: self.visit_expr(f) for v, f in relax_functions(self._mod).items()}
-        return with_functions(self.builder_.get(), changed)
+        return rewritten(self, self._mod)
 
     def visit_call_(self, call: ir.Call) -> ir.Expr:
         """A call of a function."""
