@@ -1,11 +1,10 @@
 """Cycles that the units of AMD's cores take, chip by chip: issue, matrix units, LDS, memory."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tvm_iree_ext.base.errors import TargetError
-from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming
+from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming, of_mnemonic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +41,7 @@ class AmdTiming(CoreTiming):
         >>> amd_timing("gfx942").matrix("v_mfma_f32_16x16x16_f16")
         16
         """
-        for pattern, cycles in self.matrix_cycles:
-            if re.match(pattern, mnemonic):
-                return cycles
-        raise TargetError(f"{mnemonic}: its cycles are not known")
+        return of_mnemonic(self.matrix_cycles, mnemonic)
 
 
 # Passes of 4 cycles.  Source: LLVM, SISchedule.td (SIDPFullSpeedModel, SIDPGFX940FullSpeedModel;

@@ -1,10 +1,14 @@
 """Cycles of a core's parts that every vendor's chips have."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from tvm_iree_ext.base.errors import TargetError
+
 Timing = TypeVar("Timing", bound="CoreTiming")
+Figure = TypeVar("Figure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +46,15 @@ class CoreTiming:
             lds_answer_cycles=round(self.lds_answer_cycles * factor),
             memory_answer_cycles=round(self.memory_answer_cycles * factor),
         )
+
+
+def of_mnemonic(table: Iterable[tuple[str, Figure]], mnemonic: str) -> Figure:
+    """What a table has for the first pattern that an instruction's name begins with.
+
+    Raises:
+        TargetError: for one that no pattern matches.
+    """
+    for pattern, figure in table:
+        if re.match(pattern, mnemonic):
+            return figure
+    raise TargetError(f"{mnemonic}: its cycles are not known")

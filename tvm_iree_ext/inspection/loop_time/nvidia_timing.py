@@ -1,6 +1,5 @@
 """Cycles that the units of NVIDIA's cores take, chip by chip: tensor cores, lanes, memory."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -8,7 +7,7 @@ from math import ceil
 
 from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.codegen.gpu.instruction_counts import cuda_matrix_shape
-from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming
+from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming, of_mnemonic
 
 ALU, FMA, HEAVY, HALF, SLOW, DOUBLE = "alu", "fma", "heavy", "half", "slow", "double"
 """Units of lanes: integers and comparisons; multiply-adds of float32, with those that integers take
@@ -49,9 +48,7 @@ class NvidiaTiming(CoreTiming):
         >>> nvidia_timing("sm_90a").matrix("HGMMA.64x256x16.F32")
         128
         """
-        rate = next((rate for like, rate in self.rates if re.match(like, mnemonic)), None)
-        if rate is None:
-            raise TargetError(f"{mnemonic}: its cycles are not known")
+        rate = of_mnemonic(self.rates, mnemonic)
         m, n, k = cuda_matrix_shape(mnemonic)
         if "x" not in mnemonic:
             return ceil(m * n * k / rate)
