@@ -47,12 +47,14 @@ if TYPE_CHECKING:
     from tvm_iree_ext.programs import relax
     from tvm_iree_ext.programs.program_build import build_program
     from tvm_iree_ext.programs.program_explanation import explain_program
+    from tvm_iree_ext.runtime.call_times import CallTimes, measure_calls
     from tvm_iree_ext.runtime.kernel import Kernel
     from tvm_iree_ext.runtime.program import Program, load
     from tvm_iree_ext.runtime.tvm_runtime import available_processors, set_num_threads, threads
     from tvm_iree_ext.vector.stages_for_target import vector_stages
 
 __all__ = [
+    "CallTimes",
     "Kernel",
     "LoweringConfig",
     "Program",
@@ -74,6 +76,7 @@ __all__ = [
     "layout",
     "load",
     "lower",
+    "measure_calls",
     "mlir",
     "ops",
     "program_checks",
@@ -103,6 +106,7 @@ _MODULES = {
     "programs.program_build": ("build_program",),
     "programs.program_explanation": ("explain_program",),
     "programs.relax": ("relax",),
+    "runtime.call_times": ("CallTimes", "measure_calls"),
     "runtime.kernel": ("Kernel",),
     "runtime.program": ("Program", "load"),
     "runtime.tvm_runtime": ("available_processors", "set_num_threads", "threads"),

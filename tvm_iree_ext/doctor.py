@@ -3,8 +3,7 @@
 Nothing here raises, whatever is missing or broken: that is what it is for.
 """
 
-import importlib.metadata
-import importlib.util
+import ctypes
 import os
 import platform
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from tvm_iree_ext.base import versions
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.runtime import cache
+from tvm_iree_ext.runtime.launch.driver import DRIVERS
 from tvm_iree_ext.runtime.machine import this_machine
 
 State = Literal["ok", "missing", "wrong"]
@@ -40,10 +40,17 @@ class InstallationFinding:
 
 
 def examine() -> list[InstallationFinding]:
-    """Look at Python, TVM, the processor, compilers, the cache, and what is optional."""
+    """Look at Python, TVM, the processor, compilers, the cache, and what is optional.
+
+    Where artifacts are run and none is built: at Python, the runtime, and drivers of GPUs.
+    """
+    if versions.is_runtime_alone():
+        runtime = _guarded("TVM's runtime", _runtime)
+        drivers = [_driver(kind) for kind in DRIVERS]
+        return [_python(), _package(versions.RUNTIME), _pair(), runtime, *drivers]
     pair = _pair()
     tvm = _tvm()
-    findings = [_python(), _package(), pair, tvm]
+    findings = [_python(), _package(versions.WHOLE), pair, tvm]
     if tvm.state == "ok":
         findings += [_guarded("CPU", _cpu), _guarded("threads", _threads)]
         findings += [_linker("linker", "", needed=True), _linker("cross linker", _other_triple())]
@@ -67,24 +74,46 @@ def _python() -> InstallationFinding:
 
 
 def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    return versions.installed(package)
 
 
-def _package() -> InstallationFinding:
+def _package(name: str) -> InstallationFinding:
     place = Path(__file__).resolve().parent
-    version = _version("tvm-iree-ext")
+    version = _version(name)
     if version is None:
-        return InstallationFinding(
-            "tvm-iree-ext", "missing", f"used from {place}", "pip install it"
-        )
-    return InstallationFinding("tvm-iree-ext", "ok", f"{version} at {place}")
+        return InstallationFinding(name, "missing", f"used from {place}", "pip install it")
+    if name == versions.WHOLE and _version(versions.RUNTIME) is not None:
+        advice = f"both write {place}: pip uninstall {versions.RUNTIME}, then install {name} again"
+        return InstallationFinding(name, "wrong", f"with {versions.RUNTIME}", advice)
+    return InstallationFinding(name, "ok", f"{version} at {place}")
+
+
+def _runtime() -> InstallationFinding:
+    """Where kernels that are parallel find their threads; an artifact may bring them."""
+    from tvm_iree_ext.runtime import tvm_runtime
+
+    try:
+        found = str(tvm_runtime.find_runtime())
+    except ExtError:
+        found = "none here: artifacts bring it that are exported with runtime=True"
+    processors = tvm_runtime.available_processors()
+    return InstallationFinding("TVM's runtime", "ok", f"{found}; {processors} processors")
+
+
+def _driver(kind: str) -> InstallationFinding:
+    """Whether a GPU's driver is here; not whether it works, which takes a call of it."""
+    for name in DRIVERS[kind]["libraries"]:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return InstallationFinding(f"driver for {kind}", "ok", name)
+    return InstallationFinding(f"driver for {kind}", "missing", "none", f"to run {kind} artifacts")
 
 
 def _pair() -> InstallationFinding:
-    found = ", ".join(f"{name} {_version(name) or 'not installed'}" for name in versions.PAIR)
+    pair = versions.needed_pair()
+    found = ", ".join(f"{name} {_version(name) or 'not installed'}" for name in pair)
     try:
         versions.check_pair()
     except ExtError as error:

@@ -1,5 +1,6 @@
 """Kernels where TVM is not installed, from C++, and for other processors; and docs/deploy.md."""
 
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -8,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from tvm_iree_ext.base.errors import ArtifactError
 from tvm_iree_ext.runtime.artifact import LIBRARY
@@ -21,11 +24,17 @@ ARM = {"mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1"}
 
 
 @pytest.fixture(scope="session")
-def site(tree, tmp_path_factory) -> Path:
-    """A site-packages with what a deployment has: no tvm, and no compiler."""
+def site(root, tmp_path_factory) -> Path:
+    """A site-packages with the wheel of the runtime and what it asks for: no tvm, no compiler."""
+    place = tmp_path_factory.mktemp("wheel")
+    run([sys.executable, str(root / "scripts" / "runtime_wheel.py"), "--out", str(place)], place)
+    (wheel,) = place.iterdir()
     site = tmp_path_factory.mktemp("site")
-    offline = ("--no-index", "--no-build-isolation", "--target", str(site))
-    run([sys.executable, "-m", "pip", "install", "--no-deps", *offline, str(tree)], site)
+    offline = ("--no-index", "--no-deps", "--target", str(site))
+    run([sys.executable, "-m", "pip", "install", *offline, str(wheel)], site)
+    (installed_wheel,) = importlib.metadata.distributions(path=[str(site)])
+    needed = {Requirement(text).name for text in installed_wheel.requires or ()}
+    assert needed == {"apache-tvm-ffi", "numpy", "ml_dtypes"}
     for name in ("numpy", "ml_dtypes", "tvm_ffi", "typing_extensions"):
         spec = importlib.util.find_spec(name)
         assert spec is not None
@@ -33,6 +42,13 @@ def site(tree, tmp_path_factory) -> Path:
         origin = Path(spec.origin)
         installed = origin.parent if origin.name == "__init__.py" else origin
         (site / installed.name).symlink_to(installed)
+    ffi = importlib.metadata.distribution("apache-tvm-ffi")
+    (record,) = {
+        Path(str(ffi.locate_file(file))).parent
+        for file in ffi.files or ()
+        if file.name == "METADATA"
+    }
+    (site / record.name).symlink_to(record)
     return site
 
 
@@ -98,6 +114,49 @@ def test_a_missing_runtime_is_an_error_that_says_what_to_do(artifacts, deployed)
         " install apache-tvm, put the library beside the artifact (export with runtime=True), or"
         " name its folder in TVM_LIBRARY_PATH\n"
     )
+
+
+# The command, where nothing is built
+
+COMMAND = """
+from tvm_iree_ext.cli.main import main
+raise SystemExit(main(sys.argv[1:]))
+"""
+
+
+def test_the_command_says_what_is_here_runs_and_times(artifacts, deployed, tmp_path):
+    doctor = deployed(COMMAND, "doctor")
+    assert (doctor.returncode, doctor.stderr) == (0, "")
+    assert "tvm-iree-ext-runtime" in doctor.stdout
+    assert doctor.stdout.endswith("all that is needed is here\n")
+    folder = export(artifacts.row_sums, tmp_path / "kernel", runtime=True)
+    inputs = tmp_path / "inputs.npz"
+    rows = np.arange(4000, dtype="float32").reshape(1000, 4)
+    np.savez(inputs, in0=rows, out0=rows.sum(1))
+    ran = deployed(COMMAND, "run", folder, "--inputs", inputs, "--check")
+    assert (ran.stdout, ran.stderr) == ("out0: float32[1000]\nall results are as recorded\n", "")
+    timed = deployed(COMMAND, "bench", folder, "--inputs", inputs, "--quick", "--threads", 1)
+    assert timed.stderr == ""
+    assert re.fullmatch(r".*: 16 KB of arguments\nthreads 1: \S+ us a call, .*\n", timed.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("build", "attention"), "build is no part of tvm-iree-ext-runtime; it comes with"),
+        (("bench", "attention"), "bench: attention is no artifact's folder; suites come with"),
+        (("run", "model.mlir"), "tvm_iree_ext.build_program is no part of tvm-iree-ext-runtime"),
+    ],
+)
+def test_what_is_not_here_is_named_with_where_it_is(deployed, words, message):
+    done = deployed(COMMAND, *words)
+    assert done.returncode in (1, 2)
+    assert done.stderr.startswith(f"tvm-iree-ext: {message}")
+
+
+def test_help_lists_what_is_here(deployed):
+    listed = re.findall(r"^    (\w+) ", deployed(COMMAND, "--help").stdout, re.MULTILINE)
+    assert listed == ["doctor", "run", "profile", "bench"]
 
 
 # Another processor

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm_iree_ext.base.suggestions import did_you_mean
+from tvm_iree_ext.base.versions import RUNTIME, WHOLE
 
 
 def on_demand(
@@ -26,7 +27,16 @@ def on_demand(
             hint = did_you_mean(name, names)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
         home = homes.get(name, name)
-        module = importlib.import_module(f"{package}.{home}")
+        try:
+            module = importlib.import_module(f"{package}.{home}")
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{package}.{home}.".startswith(f"{error.name}."):
+                raise
+            raise ModuleNotFoundError(
+                f"{package}.{name} is no part of {RUNTIME}, which is installed here; it comes with"
+                f" {WHOLE}",
+                name=error.name,
+            ) from None
         is_module = name not in homes or (home.endswith(f".{name}") and not hasattr(module, name))
         namespace[name] = module if is_module else getattr(module, name)
         return namespace[name]

@@ -7,11 +7,13 @@ structural comparison, so an installation with another pair is refused before it
 import importlib.metadata
 import operator
 import re
+from pathlib import Path
 
 from tvm_iree_ext.base.errors import BuildError
 
+COMPILER = "apache-tvm"
 # As in pyproject.toml; a test compares them.
-PAIR = {"apache-tvm": "==0.27.0.post1", "apache-tvm-ffi": ">=0.1.14.post0,<0.1.15"}
+PAIR = {COMPILER: "==0.27.0.post1", "apache-tvm-ffi": ">=0.1.14.post0,<0.1.15"}
 
 
 def installed(package: str) -> str | None:
@@ -22,22 +24,38 @@ def installed(package: str) -> str | None:
         return None
 
 
-__version__ = installed("tvm-iree-ext") or "unknown"
+WHOLE, RUNTIME = "tvm-iree-ext", "tvm-iree-ext-runtime"
+"""The distributions that hold this package: with all of it, and with what deployments need."""
+
+__version__ = installed(WHOLE) or installed(RUNTIME) or "unknown"
 """This package's version, as pyproject.toml has it."""
+
+
+def is_runtime_alone() -> bool:
+    """Whether this is the part that loads and runs artifacts, and builds none."""
+    return not Path(__file__).parents[1].joinpath("api.py").is_file()
+
 
 _COMPARE = {"==": operator.eq, ">=": operator.ge, "<": operator.lt}
 
 
+def needed_pair() -> dict[str, str]:
+    """The TVM packages that must be here: the pair, or the calling convention alone."""
+    is_alone = is_runtime_alone()
+    return {name: clauses for name, clauses in PAIR.items() if name != COMPILER or not is_alone}
+
+
 def check_pair() -> None:
-    """Make sure that the installed TVM packages are the pair.
+    """Make sure that the installed TVM packages are the pair, or what of it is needed.
 
     Raises:
         BuildError: when one is missing or of another version; both pip requirements are named.
     """
-    for package, wanted in PAIR.items():
+    pair = needed_pair()
+    for package, wanted in pair.items():
         found = installed(package)
         if found is None or not _fits(found, wanted):
-            requirements = " ".join(f"'{name}{clauses}'" for name, clauses in PAIR.items())
+            requirements = " ".join(f"'{name}{clauses}'" for name, clauses in pair.items())
             raise BuildError(
                 f"{package} is {found or 'not installed'}; expected {wanted}"
                 f" (pip install {requirements})"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.base.text_tables import table_lines, width_of
+from tvm_iree_ext.base.versions import WHOLE, is_runtime_alone
+from tvm_iree_ext.cli.bench_artifact import add_artifact_options, bench_artifact, is_artifact
 from tvm_iree_ext.cli.bench_programs import PROGRAMS_SUITE, add_programs_options, bench_programs
 
 if TYPE_CHECKING:
@@ -27,13 +29,14 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
     """Add the command ``bench``."""
     parser = commands.add_parser(
         "bench",
-        help="time kernels beside NumPy, PyTorch, IREE, ONNX Runtime and JAX",
+        help="time kernels beside NumPy, PyTorch, IREE, ONNX Runtime and JAX; or an artifact",
         description="Time kernels in turns with their peers, on a machine whose peaks are measured"
-        " first. A peer's column says how many times as long it takes.",
+        " first. A peer's column says how many times as long it takes. Or time the calls of an"
+        " artifact, alone.",
     )
     parser.add_argument(
         "suite",
-        metavar="SUITE",
+        metavar="SUITE|DIR",
         help="which cases, such as attention, or all; peers: the listed cases of every op; growth"
         " times every op at sizes that double; programs: whole ones of PyTorch and JAX; an unknown"
         " name lists what there is",
@@ -65,15 +68,20 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--json", metavar="FILE", help="write all figures, after each case")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables, after each case")
     add_programs_options(parser)
+    add_artifact_options(parser)
     parser.set_defaults(run=run_bench)
 
 
 def run_bench(args: argparse.Namespace) -> int:
     """Measure and print; 1 where a kernel or a peer computes something wrong."""
+    threads = args.threads or [1, 2][: ext.available_processors()]
+    if is_artifact(args.suite):
+        return bench_artifact(args, threads)
+    if is_runtime_alone():
+        raise ExtError(f"bench: {args.suite} is no artifact's folder; suites come with {WHOLE}")
     from rich.console import Console  # takes longer to import than 'bench --help' to be made
 
     console = Console(width=width_of(sys.stdout))
-    threads = args.threads or [1, 2][: ext.available_processors()]
     if args.suite == PROGRAMS_SUITE:
         return bench_programs(args, console, threads, _shown(console, lambda text: None))
     if args.operands:

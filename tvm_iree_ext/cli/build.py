@@ -9,8 +9,9 @@ from typing import Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import MlirError, ScheduleError
-from tvm_iree_ext.cli.operands import explained, make_op
-from tvm_iree_ext.cli.programs import SUFFIXES, type_text
+from tvm_iree_ext.cli.operands import UsageError, explained, make_op
+from tvm_iree_ext.cli.programs import type_text
+from tvm_iree_ext.cli.run import SUFFIXES
 
 _EPILOG = """\
 examples:
@@ -47,6 +48,11 @@ def add_build(commands: argparse._SubParsersAction) -> None:
         " (default: %(default)s)",
     )
     parser.add_argument("-o", "--output", metavar="FOLDER", help="export the artifact there")
+    parser.add_argument(
+        "--runtime",
+        action="store_true",
+        help="with -o: put the TVM runtime beside it, for where no apache-tvm is installed",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=run_build)
 
@@ -76,6 +82,8 @@ def add_op_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_build(args: argparse.Namespace) -> None:
     """Build, export, and print what came out."""
+    if args.runtime and args.output is None:
+        raise UsageError("--runtime says what is exported; name a folder by -o")
     began = time.time()
     if args.op.endswith(SUFFIXES):
         built, data = _build_program(args)
@@ -86,7 +94,9 @@ def run_build(args: argparse.Namespace) -> None:
         built, data = _build_kernel(args)
     is_old = built.folder.joinpath("manifest.json").stat().st_mtime < began
     seconds = time.time() - began
-    folder = built.folder if args.output is None else built.export(args.output)
+    folder = built.folder
+    if args.output is not None:
+        folder = built.export(args.output, runtime=args.runtime)
     if args.json:
         found = {**data, "from_cache": is_old, "seconds": seconds, "artifact": str(folder)}
         print(json.dumps(found, indent=2))

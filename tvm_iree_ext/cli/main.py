@@ -12,24 +12,25 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.base.suggestions import did_you_mean, near_file
+from tvm_iree_ext.base.versions import RUNTIME, WHOLE, needed_pair
 from tvm_iree_ext.cli.operands import UsageError
 from tvm_iree_ext.cli.parser import CommandParser
 
 PROGRAM = "tvm-iree-ext"
 LOG_VARIABLE = "TVM_IREE_EXT_LOG"
 _LEVELS = ("debug", "info", "warning", "error")
-_PACKAGES = ("tvm-iree-ext", "apache-tvm", "apache-tvm-ffi")
 
 COMMANDS = {
     "doctor": "doctor",
     "list": "list",
     "build": "build",
     "import": "programs",
-    "run": "programs",
+    "run": "run",
     "profile": "profile",
     "run-checks": "programs",
     "check-programs": "programs",
@@ -54,7 +55,10 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    args = _parse(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] in COMMANDS and words[0] not in offered():
+        return _complain(f"{words[0]} is no part of {RUNTIME}; it comes with {WHOLE}", 2)
+    args = _parse(words)
     if sys.stdout is None:
         return _complain("standard output is closed; send it to /dev/null where none is wanted")
     try:
@@ -71,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _complain(str(error), 2)
     except ExtError as error:
-        return _complain(_with_file(str(error), sys.argv[1:] if argv is None else argv))
+        return _complain(_with_file(str(error), words))
     except ImportError as error:
         return _complain(f"{error}; '{PROGRAM} doctor' says what is missing")
     except BrokenPipeError:  # as when piped into head
@@ -139,6 +143,12 @@ def _sigterm_interrupts(signals: list[int]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def offered() -> list[str]:
+    """The commands whose modules are here: all of them, or those of a deployment."""
+    here = {file.stem for file in Path(__file__).parent.glob("*.py")}
+    return [name for name, module in COMMANDS.items() if module in here]
+
+
 def command_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     """A parser of all commands, or of the one that ``argv`` begins with: that is made sooner."""
     parser = CommandParser(
@@ -146,7 +156,7 @@ def command_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Versions, help="print versions, and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in argv[:1] if argv and argv[0] in COMMANDS else COMMANDS:
+    for name in argv[:1] if argv and argv[0] in COMMANDS else offered():
         module = importlib.import_module(f"tvm_iree_ext.cli.{COMMANDS[name]}")
         getattr(module, f"add_{name.replace('-', '_')}")(commands)
     return parser
@@ -177,11 +187,12 @@ def _versions() -> str:
     import importlib.metadata  # longer to import than most commands take to start
 
     found = []
-    for package in _PACKAGES:
+    for package in (WHOLE, RUNTIME, *needed_pair()):
         try:
             found.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
-            found.append(f"{package} not installed")
+            if package not in (WHOLE, RUNTIME):
+                found.append(f"{package} not installed")
     return ", ".join(found)
 
 

@@ -7,8 +7,9 @@ from contextlib import nullcontext
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, ExtError
 from tvm_iree_ext.base.text_tables import width_of
+from tvm_iree_ext.base.versions import is_runtime_alone
 from tvm_iree_ext.cli.parser import count_from
-from tvm_iree_ext.cli.programs import ARRAYS, find_function
+from tvm_iree_ext.cli.run import ARRAYS, find_function
 
 
 def add_profile(commands: argparse._SubParsersAction) -> None:
@@ -60,7 +61,7 @@ def run_profile(args: argparse.Namespace) -> None:
         with nullcontext() if args.threads is None else ext.threads(args.threads):
             profile = function.profile(*arguments, runs=args.runs)
             peaks = None
-            if not args.no_peaks:
+            if not (args.no_peaks or is_runtime_alone()):  # which cannot measure them
                 (peaks,) = ext.bench.measure_peaks((profile.threads,))
     except ValueError as error:  # more threads than there are
         raise ExtError(f"profile: {error}") from error

@@ -1,4 +1,4 @@
-"""``tvm-iree-ext import``, ``run``, ``run-checks``, ``check-programs``: programs of MLIR."""
+"""``tvm-iree-ext import``, ``run-checks``, ``check-programs``: programs of MLIR."""
 
 import argparse
 from collections.abc import Iterable
@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.base.errors import CallError, RecordError
-from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.cli.parser import count_from
-
-SUFFIXES = (".mlir", ".mlirbc")
-"""Suffixes of MLIR files, which tell them from ops and artifacts."""
-
-ARRAYS = "an .npz with in0, in1, ... or arrays by the names of the arguments"
 
 
 def add_import(commands: argparse._SubParsersAction) -> None:
@@ -55,62 +48,6 @@ def type_text(signature: Any) -> str:
     results = ", ".join(str(operand).partition(": ")[2] for operand in signature.results)
     several = f"({results})" if len(signature.results) != 1 else results
     return f"({', '.join(map(str, signature.arguments))}) -> {several}"
-
-
-def add_run(commands: argparse._SubParsersAction) -> None:
-    """Add the command ``run``."""
-    parser = commands.add_parser(
-        "run",
-        help="run a program or an artifact on the arrays of a file",
-        description="Run an artifact, or a file of MLIR that is built first. With --check, the"
-        " results are compared with out0, out1, ... of the same file at the tolerance of their"
-        " element types; the exit status is 1 when one is wrong.",
-    )
-    parser.add_argument("program", metavar="DIR|FILE.mlir")
-    parser.add_argument("--inputs", metavar="FILE.npz", help=ARRAYS)
-    parser.add_argument("--function", metavar="NAME", help="default: the only one, or main")
-    parser.add_argument("--check", action="store_true", help="compare the results with out0, ...")
-    parser.add_argument("-o", "--output", metavar="OUT.npz", help="write the results there")
-    parser.set_defaults(run=run_run)
-
-
-def run_run(args: argparse.Namespace) -> int:
-    """Run, compare, write."""
-    if args.check and args.inputs is None:
-        raise RecordError("--check compares with the results in the file of --inputs; name one")
-    arrays = {} if args.inputs is None else ext.program_checks.read_arrays(args.inputs)
-    name, function = find_function(args.program, args.function)
-    returned = function(*ext.program_checks.arguments(name, function.signature, arrays))
-    results = returned if isinstance(returned, tuple) else (returned,)
-    if args.output is not None:
-        ext.program_checks.write_arrays(args.output, results)
-    for place, operand in enumerate(function.signature.results):
-        shape = ", ".join(map(str, results[place].shape))
-        print(f"out{place}: {operand.dtype}[{shape}]")
-    if not args.check:
-        return 0
-    wrong = ext.program_checks.differences(function.signature, results, arrays)
-    print("\n".join(wrong) or "all results are as recorded")
-    return 1 if wrong else 0
-
-
-def find_function(program: str, name: str | None) -> tuple[str, Any]:
-    """A function to be called, of an artifact or a file, and its name."""
-    loaded: Any
-    if program.endswith(SUFFIXES) or Path(program).is_file():
-        loaded = ext.build_program(ext.mlir.import_program(Path(program)))
-    else:
-        loaded = ext.load(program)
-    if isinstance(loaded, ext.Kernel):
-        if name is not None:
-            raise CallError(f"{program} is the kernel of one op, and has no function {name!r}")
-        return loaded.op, loaded
-    if name is None:
-        return loaded.main.name, loaded.main
-    if name not in loaded:
-        hint = did_you_mean(name, loaded)
-        raise CallError(f"{program} has no function {name!r}; there are {', '.join(loaded)}{hint}")
-    return name, loaded[name]
 
 
 def add_run_checks(commands: argparse._SubParsersAction) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.cli.operands import make_op
-from tvm_iree_ext.cli.programs import SUFFIXES
+from tvm_iree_ext.cli.run import SUFFIXES
 
 _EPILOG = """\
 examples:
