@@ -53,8 +53,8 @@ class ArgCompareOperands:
 
     def wins(self, candidate: Expr, best: Expr) -> Expr:
         """The comparator over held values."""
-        if self.op.comparison is not None:
-            return compare(self.op.comparison, candidate, best)
+        if self.op.comparison is not None and not self.op.nan_first:
+            return _compare(self.op.comparison, candidate, best)
         computed = self.op.compute_dtype
         return self.op.region(emit.cast(candidate, computed), emit.cast(best, computed))
 
@@ -87,7 +87,10 @@ class ArgCompareOperands:
         zero = tirx.const(0, str(position.ty.dtype))
         nearer = position < at if len(sign) == 1 else position > at
         # Between a number and the init, or two numbers: of equal ones the init stays if strict.
-        return (position >= zero) & (compare(sign[0], value, best) | ((value == best) & nearer))
+        if self.op.nan_first:
+            wins, loses = self.wins(value, best), self.wins(best, value)
+            return (position >= zero) & (wins | (tirx.Not(loses) & nearer))
+        return (position >= zero) & (_compare(sign[0], value, best) | ((value == best) & nearer))
 
 
 def position_dtype(op: ArgCompare) -> str:
@@ -96,6 +99,6 @@ def position_dtype(op: ArgCompare) -> str:
     return "int32" if isinstance(length, int) and length < 2**31 else "int64"
 
 
-def compare(sign: str, a: Expr, b: Expr) -> Expr:
+def _compare(sign: str, a: Expr, b: Expr) -> Expr:
     """One of the comparisons of :data:`..ops.arg_compare.COMPARISONS`."""
     return {">": a > b, ">=": a >= b, "<": a < b, "<=": a <= b}[sign]

@@ -21,7 +21,7 @@ from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_config import ArgCompareConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.shared.arg_compare_operands import NONE, ArgCompareOperands, compare
+from tvm_iree_ext.schedules.shared.arg_compare_operands import NONE, ArgCompareOperands
 
 # How far ahead is fetched.
 _AHEAD_BYTES = 8 * 1024
@@ -70,7 +70,6 @@ class _Tree:
 
     def __init__(self, operands: ArgCompareOperands, config: ArgCompareConfig, row: Expr) -> None:
         self.operands, self.row, self.fetch_ahead = operands, row, config.fetch_ahead
-        self.sign = operands.op.comparison or ""
         self.lanes, self.vectors = config.lanes, config.vectors
         self.best = emit.registers(1, operands.held)
         self.position = emit.registers(1, "int64")
@@ -137,7 +136,7 @@ class _Tree:
                 with emit.vector_loop(lanes) as lane:
                     element = self.load(place + (v * lanes + lane))
                     slot = v * lanes + lane
-                    wins = compare(self.sign, element, best[slot])
+                    wins = self.operands.wins(element, best[slot])
                     I.buffer_store(found, tirx.Select(wins, step[lane], found[slot]), [slot])
                     I.buffer_store(best, tirx.Select(wins, element, best[slot]), [slot])
             with emit.vector_loop(lanes) as lane:

@@ -2,9 +2,15 @@
 
 import pickle
 
+import numpy as np
 import pytest
+from tvm import tirx
 
+import tvm_iree_ext as ext
+from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.dtypes import numpy_dtype
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.ops.base import regions
 
 
@@ -27,3 +33,23 @@ def test_a_region_is_pickled_with_its_parameters(region):
     assert (again.text, again.source) == (traced.text, traced.source)
     assert again.known_as == traced.known_as
     assert again.body.a.same_as(again.parameters[0]) or again.body.b.same_as(again.parameters[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("region", "holds"),
+    [
+        ("arg0 != arg0", lambda a, b: a != a),
+        ("arg0 == arg0", lambda a, b: a == a),
+        ("arg0 != arg1", lambda a, b: a != b),
+        (lambda a, b: tirx.Not(a < b), lambda a, b: ~(a < b)),
+        (lambda a, b: tirx.Not(tirx.Or(a < b, a == 0)), lambda a, b: ~((a < b) | (a == 0))),
+    ],
+)
+def test_comparisons_with_nan_and_their_opposites_hold_as_in_numpy(region, holds, dtype):
+    """TVM would simplify each of them as if there were no NaN."""
+    values = np.array([1, np.nan, 3, np.nan, 0, 2], numpy_dtype(dtype))
+    others = np.array([2, 2, np.nan, np.nan, 1, 2], numpy_dtype(dtype))
+    op = ops.arg_compare(TensorType((6, 1), dtype), region, dimension=1)
+    _, index = ext.build(op)(values[:, None], others, np.full(6, -1, "int32"))
+    np.testing.assert_array_equal(index == 0, holds(values, others))

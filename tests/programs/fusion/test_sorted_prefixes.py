@@ -5,6 +5,7 @@ import pytest
 from tvm import relax
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.dtypes import numpy_dtype
 
 
 def built(shape, dtype, compute, folder):
@@ -25,7 +26,7 @@ def ops_of(program):
 
 def first(x, k, axis, largest):
     """The stable order's first places, and what stands there."""
-    keys = -x.astype("int64") if largest else x
+    keys = -x.astype("float64") if largest else x
     places = np.argsort(keys, axis=axis, kind="stable").take(range(k), axis=axis)
     return np.take_along_axis(x, places, axis), places
 
@@ -48,12 +49,28 @@ def test_the_first_of_a_sort_are_a_topk(axis, shape, largest, gives, tmp_path):
         np.testing.assert_array_equal(result, want)
 
 
-@pytest.mark.parametrize(("dtype", "k"), [("int32", 11), ("float32", 7)])
-def test_many_of_a_sort_and_floats_stay_sorted(dtype, k, tmp_path):
-    x = np.random.default_rng(0).permutation(40).astype(dtype)[None]
-    program = built(x.shape, dtype, lambda _, y: relax.op.topk(y, k), tmp_path / "p")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("largest", [True, False])
+def test_those_of_floats_are_a_topk_of_ordered_integers(dtype, largest, tmp_path):
+    """NaN is the largest, zeros are equal, and what is given are the very elements."""
+    x = np.random.default_rng(0).integers(-4, 4, (6, 40)).astype(numpy_dtype(dtype))
+    x[0, ::3], x[1, ::2], x[2] = np.nan, -np.nan, -0.0
+    x[2, ::2], x[3, :2], x[4, 4:9] = 0.0, (np.inf, -np.inf), np.nextafter(0, 1, dtype="float32")
+    program = built(x.shape, dtype, lambda _, y: relax.op.topk(y, 7, largest=largest), tmp_path)
+    assert ops_of(program) == ["iree_linalg_ext.topk"]
+    values, places = program(x)
+    with np.errstate(invalid="ignore"):
+        ranks = np.nan_to_num(x.astype("float64"), nan=9e99, posinf=8e99, neginf=-8e99)
+    np.testing.assert_array_equal(places, first(ranks, 7, -1, largest)[1])
+    wanted = np.take_along_axis(x, places, -1)
+    assert values.tobytes() == wanted.tobytes()
+
+
+def test_many_of_a_sort_stay_sorted(tmp_path):
+    x = np.random.default_rng(0).permutation(40).astype("int32")[None]
+    program = built(x.shape, "int32", lambda _, y: relax.op.topk(y, 11), tmp_path / "p")
     assert ops_of(program) == ["iree_linalg_ext.sort"]
-    for result, want in zip(program(x), first(x, k, -1, True), strict=True):
+    for result, want in zip(program(x), first(x, 11, -1, True), strict=True):
         np.testing.assert_array_equal(result, want)
 
 

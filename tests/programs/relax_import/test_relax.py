@@ -56,6 +56,28 @@ def test_extremes_of_a_relax_module_keep_nan_on_both_sides(tmp_path):
             np.testing.assert_array_equal(got, want)
 
 
+def test_comparisons_of_a_relax_module_hold_beside_nan(tmp_path):
+    """And their opposites: TVM takes "not less" for "greater or equal"."""
+    builder = relax.BlockBuilder()
+    x, y = (relax.Var(name, relax.TensorType((3, 40), "float32")) for name in "xy")
+    with builder.function("main", [x, y], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            compared = [relax.op.not_equal(x, y), relax.op.not_equal(x, x), relax.op.equal(y, y)]
+            for name in ("less", "less_equal", "greater", "greater_equal", "equal"):
+                one = builder.emit(getattr(relax.op, name)(x, y))
+                compared.append(relax.op.logical_not(one))
+            given = [builder.emit(one) for one in compared]
+            given = builder.emit_output(relax.Tuple(given))
+        builder.emit_func_output(given)
+    x, y = normal(3, 40), normal(3, 40)
+    x[:, ::3], y[:, ::4], y[0] = np.nan, np.nan, x[0]
+    wanted = [x != y, x != x, y == y, ~(x < y), ~(x <= y), ~(x > y), ~(x >= y), ~(x == y)]
+    for result, want in zip(
+        ext.build(builder.get(), folder=tmp_path / "p")(x, y), wanted, strict=True
+    ):
+        np.testing.assert_array_equal(result, want)
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_a_batch_norm_in_training_takes_mean_and_variance_of_the_batch(tmp_path, training):
     builder = relax.BlockBuilder()

@@ -16,6 +16,7 @@ from typing import Any
 
 from tvm_iree_ext.base import scalar_text
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 from tvm_iree_ext.tir.purity import is_pure
 from tvm_iree_ext.tir.region_size import check_size
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
@@ -259,7 +260,7 @@ def _region(
     if came != yields:
         raise OpError(f"{op}: {what} {came}; expected {yields}")
     _check_pure(op, body, parameters)
-    return Region.of(parameters, body, source)
+    return Region.of(parameters, with_nan_comparisons(body), source)
 
 
 def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:

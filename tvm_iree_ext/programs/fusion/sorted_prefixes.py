@@ -4,8 +4,10 @@
     after:   v, i = topk(keys, k)
 
 PyTorch's and Relax's top-k come so.  A sort is stable, and top-k takes the smaller index of equal
-elements.  Keys are integers: of floats the two differ by where NaN goes, and front ends sort those
-by integers of their bits.
+elements.  A top-k of floats selects no NaN, so that integers in the floats' order are its keys, and
+the elements are taken by its indices:
+
+    _, i = topk(ordered(keys), k),  v = keys[i]
 """
 
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
 )
 from tvm_iree_ext.programs.base.tir_calls import Callees, is_tir_call
 from tvm_iree_ext.programs.fusion.nest_reads import nest_of
+from tvm_iree_ext.programs.fusion.ordered_keys import ORDERED, ordered_function, taken_function
 from tvm_iree_ext.tir.tir_expressions import known
 
 # A line has at least so many times the elements that are read.  On Zen 4, one thread, 50 of
@@ -97,7 +100,13 @@ class SortedPrefixes(relax.PyExprMutator):
             for axis, extent in enumerate(keys.ty.shape.values)
         ]
         assert sort.order is not None
-        kinds = sort.dtypes[0], sort.dtypes[1] if len(sort.dtypes) > 1 else "int32"
+        element, elements = sort.dtypes[0], keys
+        kinds = ORDERED.get(element, element), sort.dtypes[1] if len(sort.dtypes) > 1 else "int32"
+        if element in ORDERED:
+            kind = relax.TensorType(keys.ty.shape, kinds[0])
+            function = ordered_function(list(keys.ty.shape.values), element)
+            named = self.builder_.add_func(function, "ordered")
+            keys = self.builder_.emit(relax.call_tir(named, [keys], kind))
         op = ops.topk(
             TensorType(sort.shape, kinds[0]),
             TensorType(tuple(shape), kinds[0]),
@@ -115,7 +124,16 @@ class SortedPrefixes(relax.PyExprMutator):
         ]
         made = relax.call_tir(self._function_of(op), [keys, *inits], types)
         several = self.builder_.emit(joined(made, call))
-        return [self.builder_.emit(relax.TupleGetItem(several, place)) for place in range(2)]
+        values, indices = (
+            self.builder_.emit(relax.TupleGetItem(several, place)) for place in range(2)
+        )
+        if element in ORDERED:
+            shapes = [list(one.ty.shape.values) for one in (elements, indices)]
+            function = taken_function(shapes[0], shapes[1], sort.dimension, element, kinds[1])
+            named = self.builder_.add_func(function, "taken")
+            kind = relax.TensorType(extents, element)
+            values = self.builder_.emit(relax.call_tir(named, [elements, indices], kind))
+        return [values, indices]
 
     def _filled(self, number: int, kind: relax.TensorType) -> ir.Expr:
         """A tensor of one number, by the shape of the type."""
@@ -223,7 +241,8 @@ def _may_be_topk(op: Sort) -> bool:
     order = op.order
     is_of_first = order is not None and order.operand == 0
     has_numbers = all(isinstance(extent, int) for extent in op.shape)
-    kinds = op.dtypes[0].startswith("int") and all(one in INDEX_DTYPES for one in op.dtypes[1:])
+    is_key = op.dtypes[0].startswith("int") or op.dtypes[0] in ORDERED
+    kinds = is_key and all(one in INDEX_DTYPES for one in op.dtypes[1:])
     return is_of_first and has_numbers and kinds and len(op.dtypes) <= 2
 
 

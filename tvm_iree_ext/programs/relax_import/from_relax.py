@@ -17,6 +17,7 @@ from tvm_iree_ext.programs.relax_import.op_families import lowered_families
 from tvm_iree_ext.programs.relax_import.recognised_products import RecognisedProducts
 from tvm_iree_ext.programs.relax_import.relax_ops import OpCalls
 from tvm_iree_ext.programs.relax_import.separate_nests import SeparateNests
+from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 
 
 def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
@@ -106,7 +107,7 @@ def _like_numpy(function: tirx.PrimFunc) -> tirx.PrimFunc:
     if OP_ATTRIBUTE in (function.attrs or {}):
         return function
     body = tvm_ffi.structural_map(
-        function.body, [((tirx.Max, tirx.Min), either), (tirx.Cast, truth)]
+        with_nan_comparisons(function.body), [((tirx.Max, tirx.Min), either), (tirx.Cast, truth)]
     )
     return function.with_body(body)
 

@@ -1,5 +1,6 @@
 """The operators of Relax that are ops of the registry."""
 
+from tvm_iree_ext.programs.relax_import.relax_arg_compares import ArgCompares
 from tvm_iree_ext.programs.relax_import.relax_attention import Attentions
 from tvm_iree_ext.programs.relax_import.relax_convolutions import Convolutions
 from tvm_iree_ext.programs.relax_import.relax_ops import Lower, OpCalls
@@ -7,7 +8,7 @@ from tvm_iree_ext.programs.relax_import.relax_scans import Scans
 from tvm_iree_ext.programs.relax_import.relax_sorts import Sorts
 from tvm_iree_ext.programs.relax_import.relax_transposed_convolutions import TransposedConvolutions
 
-_FAMILIES = (Sorts, Scans, Attentions, Convolutions, TransposedConvolutions)
+_FAMILIES = (Sorts, Scans, ArgCompares, Attentions, Convolutions, TransposedConvolutions)
 
 
 def lowered_families(calls: OpCalls) -> dict[str, Lower]:

@@ -33,6 +33,7 @@ from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.base.shapes import named, unify
+from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 from tvm_iree_ext.tir.tir_expressions import convert
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
@@ -40,6 +41,9 @@ _NAME = "iree_linalg_ext.arg_compare"
 
 COMPARISONS = {sign: f"arg0 {sign} arg1" for sign in (">", ">=", "<", "<=")}
 """Comparators that may be computed in any order, by what they may be called."""
+
+NAN_FIRST = {sign: f"arg0 {sign} arg1 or arg0 != arg0 and arg1 == arg1" for sign in "><"}
+"""Those by which a NaN wins against every number, as in NumPy and PyTorch; so may these be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +69,22 @@ class ArgCompare(Op):
 
     @cached_property
     def comparison(self) -> str | None:
-        """The comparison of :data:`COMPARISONS` that the region is."""
+        """The comparison of :data:`COMPARISONS` or :data:`NAN_FIRST` that the region is."""
+        return self._found(COMPARISONS) or self._found(NAN_FIRST)
+
+    @cached_property
+    def nan_first(self) -> bool:
+        """Whether the comparison is one of :data:`NAN_FIRST`."""
+        return self._found(COMPARISONS) is None and self._found(NAN_FIRST) is not None
+
+    def _found(self, texts: Mapping[str, str]) -> str | None:
+        """The sign of the text that the region is."""
         first, second = self.region.parameters
         mirrored = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-        for sign, text in COMPARISONS.items():
+        for sign, text in texts.items():
             for a, b, found in ((first, second, sign), (second, first, mirrored[sign])):
                 known = scalar_text.evaluate(text, {"arg0": a, "arg1": b}, {})
-                if tvm_ffi.structural_equal(known, self.region.body):
+                if tvm_ffi.structural_equal(with_nan_comparisons(known), self.region.body):
                     return found
         return None
 

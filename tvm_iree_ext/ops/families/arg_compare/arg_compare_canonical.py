@@ -36,7 +36,7 @@ def canonical_arg_compare(op: ArgCompare, parameters: Parameters) -> None:
         I.buffer_store(position, tirx.const(-1, "int64"), [0])
         with I.serial(tirx.const(0, "int64"), length) as j:
             I.buffer_store(element, as_seen(parameters["input_value"][place(j)]), [0])
-            if op.comparison is not None:
+            if op.comparison is not None and not op.nan_first:
                 wins = I.Bind(_PYTHON[op.comparison](element[0], value[0]))
             else:
                 pair = [as_stored(one[0], op.compute_dtype) for one in (element, value)]
