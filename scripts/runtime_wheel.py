@@ -53,7 +53,7 @@ build-backend = "setuptools.build_meta"
 
 [project]
 name = "{name}-runtime"
-version = "{version}"
+dynamic = ["version"]
 description = "Loads, runs and times artifacts of {name}: needs no compiler"
 requires-python = "{python}"
 license = "{license}"
@@ -65,6 +65,9 @@ dependencies = {dependencies}
 
 [tool.setuptools]
 packages = {packages}
+
+[tool.setuptools.dynamic]
+version = {version}
 
 [tool.setuptools.package-data]
 "*" = ["py.typed", "**/*.json", "**/*.cpp", "**/*.h"]
@@ -124,7 +127,7 @@ def fields(pyproject: dict[str, Any]) -> dict[str, str]:
     return {
         "requires": json.dumps(pyproject["build-system"]["requires"]),
         "name": project["name"],
-        "version": project["version"],
+        "version": '{ attr = "tvm_iree_ext.base.versions.__version__" }',
         "python": project["requires-python"],
         "license": project["license"],
         "dependencies": json.dumps(needed),

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+import tvm_iree_ext
+
 PACKAGE = "tvm_iree_ext"
 
 
@@ -60,6 +62,17 @@ def test_every_folder_of_modules_is_a_package(sources):
     """One without ``__init__`` is absent from the wheel."""
     folders = {name.rpartition("/")[0] for name in sources if name.endswith(".py")}
     assert [folder for folder in sorted(folders) if f"{folder}/__init__.py" not in sources] == []
+
+
+def test_what_is_published_passes_the_checks_of_an_index(dist, wheel):
+    run(sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
+    run(sys.executable, "-m", "check_wheel_contents", wheel)
+
+
+def test_the_version_stands_in_one_place(wheel, pyproject):
+    """A build reads it without importing the package."""
+    assert wheel.name.split("-")[1] == tvm_iree_ext.__version__
+    assert "version" not in pyproject["project"]
 
 
 def test_the_wheel_holds_every_file(sources, wheel):

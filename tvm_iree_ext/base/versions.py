@@ -11,6 +11,9 @@ from pathlib import Path
 
 from tvm_iree_ext.base.errors import BuildError
 
+__version__ = "0.1.0"
+"""This package's version; a build takes it from here."""
+
 COMPILER = "apache-tvm"
 # As in pyproject.toml; a test compares them.
 PAIR = {COMPILER: "==0.27.0.post1", "apache-tvm-ffi": ">=0.1.14.post0,<0.1.15"}
@@ -26,9 +29,6 @@ def installed(package: str) -> str | None:
 
 WHOLE, RUNTIME = "tvm-iree-ext", "tvm-iree-ext-runtime"
 """The distributions that hold this package: with all of it, and with what deployments need."""
-
-__version__ = installed(WHOLE) or installed(RUNTIME) or "unknown"
-"""This package's version, as pyproject.toml has it."""
 
 
 def is_runtime_alone() -> bool:

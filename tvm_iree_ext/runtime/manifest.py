@@ -7,7 +7,6 @@ it keeps nobody out who can write the folder, since anybody can compute it.
 import dataclasses
 import functools
 import hashlib
-import importlib.metadata
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, TypeVar
 
+from tvm_iree_ext.base import versions
 from tvm_iree_ext.base.dtypes import COMPLEX_PARTS, is_dtype
 from tvm_iree_ext.base.errors import ArtifactError
 from tvm_iree_ext.base.limited_reading import json_value, shown
@@ -31,13 +31,8 @@ _Self = TypeVar("_Self", bound="Contents")
 @functools.cache
 def installed_versions() -> Mapping[str, str]:
     """The versions of this package and of the TVM packages that are installed."""
-    found = {}
-    for name in ("tvm-iree-ext", "apache-tvm", "apache-tvm-ffi"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "none"
-    return found
+    others = {name: versions.installed(name) or "none" for name in versions.PAIR}
+    return {versions.WHOLE: versions.__version__, **others}
 
 
 class Contents:
