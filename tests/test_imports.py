@@ -33,7 +33,7 @@ ALLOWED = {
     "base": "numpy ml_dtypes tvm_ffi",
     "layout": "numpy",
     "reference": "numpy ml_dtypes",
-    "runtime": "numpy ml_dtypes tvm_ffi torch jax jax_tvm_ffi",
+    "runtime": "numpy ml_dtypes tvm_ffi",
     "processes": "",
     "tir": "tvm tvm_ffi numpy ml_dtypes",
     "targets": ".layout .runtime tvm numpy",
@@ -89,7 +89,19 @@ ALLOWED = {
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"
-USER_MAY = {"numpy", "ml_dtypes", "mpmath", "rich", "shtab", "torch", "tomli", "tomllib"}
+USER_MAY = {
+    "numpy",
+    "ml_dtypes",
+    "mpmath",
+    "rich",
+    "shtab",
+    "torch",
+    "tomli",
+    "tomllib",
+    "griffe",
+    "matplotlib",
+    "mkdocs",
+}
 
 IMPORTERS = ("import_module", "__import__", "importorskip")
 

@@ -15,7 +15,7 @@ ELSEWHERE = {
 
 
 def pages(root):
-    return [path for path in sorted((root / "docs").glob("*.md")) if path.name not in ELSEWHERE]
+    return [path for path in sorted((root / "docs").rglob("*.md")) if path.name not in ELSEWHERE]
 
 
 @pytest.fixture(autouse=True)

@@ -19,12 +19,7 @@ from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.runtime import cupy_arrays
-from tvm_iree_ext.runtime.torch_arrays import (
-    address,
-    check_no_gradient,
-    check_plain,
-    torch_module,
-)
+from tvm_iree_ext.runtime.torch_arrays import address, check_plain, torch_module
 
 _CPU = 1  # kDLCPU
 _GPU_ALIGNMENT = 16  # of an array on a GPU: its widest access
@@ -214,14 +209,16 @@ class Port:
         if array.dtype is not getattr(torch, self.dtype, None):
             came = str(array.dtype).removeprefix("torch.")
             raise CallError(f"{self.name} is {came}; expected {self.dtype}")
-        if array.is_meta and type(array) is torch.Tensor:
-            raise CallError(f"{self.name} is on meta, where tensors have no elements in memory")
         if not array.is_cpu and not (self.gpu and array.is_cuda):
             raise CallError(f"{self.name} is on {array.device}; {self._wanted}")
         if array.layout is not torch.strided:
             raise CallError(f"{self.name} is {array.layout}; expected a dense tensor")
         check_plain(self.name, array, torch)
-        check_no_gradient(self.name, array, torch)
+        if array.requires_grad and torch.is_grad_enabled():
+            raise CallError(
+                f"{self.name} requires grad, and a kernel has no backward pass;"
+                " detach() it, or call under torch.no_grad()"
+            )
 
     def _check_cupy(self, array: Any) -> None:
         """Raise CallError for another dtype or device."""

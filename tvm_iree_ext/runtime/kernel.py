@@ -2,7 +2,7 @@
 
 import functools
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ from tvm_iree_ext.runtime.calls import Caller, ordered
 from tvm_iree_ext.runtime.gpu_function import GpuFunction, is_on_gpu
 from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest, ProgramManifest
-from tvm_iree_ext.runtime.torch_arrays import outside_graphs
-from tvm_iree_ext.runtime.torch_operator import TorchOperator, defined
 
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
 _PATIENCE = 8  # calls with arrays that had to be converted, until that is expected
@@ -202,34 +200,6 @@ class Kernel(LoadedArtifact):
             pass
         return self._refused_call(arguments, out)
 
-    def torch_op(self, name: str, *, mutates_args: Sequence[str] = ()) -> Any:
-        """The kernel as an operator of PyTorch's, which its compilers and exporter take as it is.
-
-        >>> op = kernel.torch_op("mine::attention")                 # doctest: +SKIP
-        >>> torch.compile(lambda q, k, v: op(q, k, v), fullgraph=True)  # doctest: +SKIP
-
-        It takes tensors as a call of the kernel does, scalars as numbers, None for an input with a
-        default, and by name the extents that follow from no argument. Its results, of the
-        signature's shapes and dtypes, are on the device of the first tensor. It has no backward
-        pass: tensors that require grad are refused where gradients are recorded. The process
-        keeps the kernel.
-
-        Args:
-            name: ``namespace::name``; the operator is ``torch.ops.namespace.name.default``.
-            mutates_args: inputs in whose memory the result is written that the signature says may
-                be ``in_place_of`` them; such results are not returned.
-
-        Raises:
-            CallError: for a name that stands for another operator, and without PyTorch.
-        """
-        is_on_gpu = self.manifest.target.get("kind") in DLPACK_DEVICES
-        identity = self.op, {name: one.digest for name, one in self.manifest.files.items()}
-        mutates = tuple(mutates_args)
-        operator = TorchOperator(
-            self.op, self.signature, self, True, identity, is_on_gpu, False, mutates
-        )
-        return defined(name, operator)
-
     @property
     def is_opened(self) -> bool:
         """Whether its library is loaded; that of a lazy one is at the first call."""
@@ -294,7 +264,6 @@ class _GpuKernel(Kernel):
         super()._take(function)
         self._again = None if function is None else function.again
 
-    @outside_graphs
     def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """As of any kernel; one that is like an earlier one takes the host less time."""
         if len(arguments) + len(named) < self._arity:
@@ -346,7 +315,7 @@ def __call__(self, {parameters}*more, out=None, **named):
 """
     methods: dict[str, Any] = {"__doc__": Kernel.__doc__, "__module__": __name__}
     exec(code, globals(), methods)  # as namedtuple and dataclass do
-    outside_graphs(functools.update_wrapper(methods["__call__"], Kernel.__call__))
+    functools.update_wrapper(methods["__call__"], Kernel.__call__)
     return type("Kernel", (Kernel,), methods)
 
 
