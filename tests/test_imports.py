@@ -33,7 +33,7 @@ ALLOWED = {
     "base": "numpy ml_dtypes tvm_ffi",
     "layout": "numpy",
     "reference": "numpy ml_dtypes",
-    "runtime": "numpy ml_dtypes tvm_ffi",
+    "runtime": "numpy ml_dtypes tvm_ffi torch jax jax_tvm_ffi",
     "processes": "",
     "tir": "tvm tvm_ffi numpy ml_dtypes",
     "targets": ".layout .runtime tvm numpy",

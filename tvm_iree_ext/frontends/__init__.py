@@ -6,15 +6,18 @@ from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch, import_lowered
+    from tvm_iree_ext.frontends.torch_compile import torch_backend
 
 __all__ = [
     "from_jax",
     "from_torch",
     "import_lowered",
+    "torch_backend",
 ]
 
 _MODULES = {
     "jax_and_torch": ("from_jax", "from_torch", "import_lowered"),
+    "torch_compile": ("torch_backend",),
 }
 
 __getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

@@ -19,7 +19,13 @@ from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.runtime import cupy_arrays
-from tvm_iree_ext.runtime.torch_arrays import address, check_plain, torch_module
+from tvm_iree_ext.runtime.jax_arrays import as_jax, check_not_traced, is_jax
+from tvm_iree_ext.runtime.torch_arrays import (
+    address,
+    check_no_gradient,
+    check_plain,
+    torch_module,
+)
 
 _CPU = 1  # kDLCPU
 _GPU_ALIGNMENT = 16  # of an array on a GPU: its widest access
@@ -209,16 +215,14 @@ class Port:
         if array.dtype is not getattr(torch, self.dtype, None):
             came = str(array.dtype).removeprefix("torch.")
             raise CallError(f"{self.name} is {came}; expected {self.dtype}")
+        if array.is_meta and type(array) is torch.Tensor:
+            raise CallError(f"{self.name} is on meta, where tensors have no elements in memory")
         if not array.is_cpu and not (self.gpu and array.is_cuda):
             raise CallError(f"{self.name} is on {array.device}; {self._wanted}")
         if array.layout is not torch.strided:
             raise CallError(f"{self.name} is {array.layout}; expected a dense tensor")
         check_plain(self.name, array, torch)
-        if array.requires_grad and torch.is_grad_enabled():
-            raise CallError(
-                f"{self.name} requires grad, and a kernel has no backward pass;"
-                " detach() it, or call under torch.no_grad()"
-            )
+        check_no_gradient(self.name, array, torch)
 
     def _check_cupy(self, array: Any) -> None:
         """Raise CallError for another dtype or device."""
@@ -238,6 +242,7 @@ class Port:
 
     def read_dlpack(self, value: Any, read: Callable[[Any], Any]) -> Any:
         """Read an array of any library with ``read``; CallError where that fails."""
+        check_not_traced(self.name, value)
         if not hasattr(value, "__dlpack__"):
             raise CallError(
                 f"{self.name} is a {type(value).__name__};"
@@ -340,7 +345,12 @@ def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[
         return [as_numpy(tensor, port) for tensor, port in zip(tensors, ports, strict=True)]
     if torch is not None and isinstance(like, torch.Tensor):
         return [torch.from_dlpack(tensor) for tensor in tensors]
-    return list(tensors)
+    return returned(tensors, like)
+
+
+def returned(results: Sequence[Any], like: Any) -> list[Any]:
+    """Results that an allocator made, as a caller gets them: JAX's arrays only once written."""
+    return [as_jax(one) for one in results] if is_jax(like) else list(results)
 
 
 def as_numpy(tensor: Any, port: Port) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import functools
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,11 @@ from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.artifact import LIBRARY
 from tvm_iree_ext.runtime.calls import Caller, ordered
 from tvm_iree_ext.runtime.gpu_function import GpuFunction, is_on_gpu
+from tvm_iree_ext.runtime.jax_function import jax_function
 from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest, ProgramManifest
+from tvm_iree_ext.runtime.torch_arrays import outside_graphs
+from tvm_iree_ext.runtime.torch_operator import TorchOperator, defined
 
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
 _PATIENCE = 8  # calls with arrays that had to be converted, until that is expected
@@ -63,8 +66,8 @@ class Kernel(LoadedArtifact):
     """A kernel of an artifact, to be called with arrays.
 
     ``kernel(query, key, value)`` returns new arrays of the kind of the first array: NumPy for
-    NumPy, PyTorch for PyTorch, CuPy for CuPy, and TVM tensors, which any library takes by DLPack,
-    for all else.
+    NumPy, PyTorch for PyTorch, JAX for JAX, CuPy for CuPy, and TVM tensors, which any library takes
+    by DLPack, for all else.
     A single result is returned bare, several as a tuple. ``kernel(..., out=array)`` (a tuple for
     several results) fills arrays of the caller's and returns them. Arguments may be named as in
     the signature, scalars are Python or NumPy numbers.
@@ -200,6 +203,56 @@ class Kernel(LoadedArtifact):
             pass
         return self._refused_call(arguments, out)
 
+    def torch_op(self, name: str, *, mutates_args: Sequence[str] = ()) -> Any:
+        """The kernel as an operator of PyTorch's, which its compilers and exporter take as it is.
+
+        >>> op = kernel.torch_op("mine::attention")                 # doctest: +SKIP
+        >>> torch.compile(lambda q, k, v: op(q, k, v), fullgraph=True)  # doctest: +SKIP
+
+        It takes tensors as a call of the kernel does, scalars as numbers, None for an input with a
+        default, and by name the extents that follow from no argument. Its results, of the
+        signature's shapes and dtypes, are on the device of the first tensor. It has no backward
+        pass: tensors that require grad are refused where gradients are recorded. The process
+        keeps the kernel.
+
+        Args:
+            name: ``namespace::name``; the operator is ``torch.ops.namespace.name.default``.
+            mutates_args: inputs in whose memory the result is written that the signature says may
+                be ``in_place_of`` them; such results are not returned.
+
+        Raises:
+            CallError: for a name that stands for another operator, and without PyTorch.
+        """
+        is_on_gpu = self.manifest.target.get("kind") in DLPACK_DEVICES
+        identity = self.op, {name: one.digest for name, one in self.manifest.files.items()}
+        mutates = tuple(mutates_args)
+        operator = TorchOperator(
+            self.op, self.signature, self, True, identity, is_on_gpu, False, mutates
+        )
+        return defined(name, operator)
+
+    def jax_fn(self) -> Callable[..., Any]:
+        """The kernel as a function of JAX's arrays, which ``jax.jit`` compiles calls of.
+
+        >>> attention = kernel.jax_fn()                             # doctest: +SKIP
+        >>> jax.jit(lambda q, k, v: attention(2 * q, k, v))         # doctest: +SKIP
+
+        It takes and gives JAX arrays as a call of the kernel does, outside of ``jax.jit`` too; a
+        scalar is a number that is known when JAX traces.  Within ``jax.vmap`` it is called for
+        one element after the other.  It has no derivative, and a gradient through it is refused.
+
+        Raises:
+            CallError: for a kernel for a GPU, and where JAX or ``jax-tvm-ffi`` is not installed.
+        """
+        if self.manifest.target.get("kind") in DLPACK_DEVICES:
+            raise CallError(
+                f"{self.op}: jax_fn takes kernels for a CPU; this one is for"
+                f" {self.manifest.target['kind']}"
+            )
+        library = self.manifest.files[LIBRARY].digest
+        identity = f"tvm_iree_ext.{self.manifest.entry}.{library}"
+        return jax_function(self._caller, self._opened(), identity)
+
     @property
     def is_opened(self) -> bool:
         """Whether its library is loaded; that of a lazy one is at the first call."""
@@ -254,6 +307,8 @@ class Kernel(LoadedArtifact):
                 ) from error
             if self._on_gpu is not None:
                 self._on_gpu.remember(arguments, [*passed, *tensors], results, out is not None)
+        if out is None:
+            results = arrays.returned(results, self._caller.like(arguments))
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -264,6 +319,7 @@ class _GpuKernel(Kernel):
         super()._take(function)
         self._again = None if function is None else function.again
 
+    @outside_graphs
     def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """As of any kernel; one that is like an earlier one takes the host less time."""
         if len(arguments) + len(named) < self._arity:
@@ -315,7 +371,7 @@ def __call__(self, {parameters}*more, out=None, **named):
 """
     methods: dict[str, Any] = {"__doc__": Kernel.__doc__, "__module__": __name__}
     exec(code, globals(), methods)  # as namedtuple and dataclass do
-    functools.update_wrapper(methods["__call__"], Kernel.__call__)
+    outside_graphs(functools.update_wrapper(methods["__call__"], Kernel.__call__))
     return type("Kernel", (Kernel,), methods)
 
 

@@ -31,6 +31,8 @@ from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.runtime.program_control import functions_of
 from tvm_iree_ext.runtime.program_profile import Profile, profile
 from tvm_iree_ext.runtime.program_state import ProgramState
+from tvm_iree_ext.runtime.torch_arrays import outside_graphs
+from tvm_iree_ext.runtime.torch_operator import TorchOperator, defined
 from tvm_iree_ext.runtime.updated_arguments import UpdatedArguments
 
 BYTECODE = "program.vm"
@@ -82,6 +84,7 @@ class ProgramFunction:
         results = ", ".join(f"{o.dtype}{shape_text(o.shape)}" for o in self.signature.results)
         return f"<ProgramFunction {self.name}({operands}) -> {results}>"
 
+    @outside_graphs
     def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """Compute the results: bare for one, a tuple for several.
 
@@ -161,6 +164,34 @@ class ProgramFunction:
             )
         call = functools.partial(self, *arguments, **named)
         return profile(self.name, program.manifest.kernels, call, program.instrument, runs)
+
+    def torch_op(self, name: str) -> Any:
+        """The function as an operator of PyTorch's; see ``Kernel.torch_op``.
+
+        Arguments that a call updates are what the operator mutates, and are not returned.
+
+        Raises:
+            CallError: for a function that keeps state between calls, which PyTorch would not see;
+                and as of a kernel.
+        """
+        if self._function.states:
+            raise CallError(
+                f"{self.name}: keeps state between calls, {', '.join(self._function.states)};"
+                " PyTorch takes operators to have none"
+            )
+        files = self._program.manifest.files
+        results = self.signature.results
+        operator = TorchOperator(
+            op=self.name,
+            signature=self.signature,
+            call=self,
+            is_filling=False,
+            identity=(self.name, {name: one.digest for name, one in files.items()}),
+            is_on_gpu=self._gpu is not None,
+            is_shaped_by_data=bool(self.signature.result_symbols),
+            mutates=tuple(one.in_place_of for one in results if one.in_place_of),
+        )
+        return defined(name, operator)
 
     def _launched(
         self,
@@ -286,6 +317,10 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
     def profile(self, *arguments: Any, runs: int = 10, **named: Any) -> Profile:
         """As :meth:`ProgramFunction.profile` of the only function, or ``main``."""
         return self.main.profile(*arguments, runs=runs, **named)
+
+    def torch_op(self, name: str) -> Any:
+        """As :meth:`ProgramFunction.torch_op` of the only function, or ``main``."""
+        return self.main.torch_op(name)
 
     @property
     def main(self) -> ProgramFunction:
