@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.building import known_builds
@@ -16,7 +15,7 @@ from tvm_iree_ext.runtime.kernel import Kernel
 if TYPE_CHECKING:
     from tvm import ir
 
-    from tvm_iree_ext.base.lowering_config import LoweringConfig
+    from tvm_iree_ext.base.lowering_config import ConfigLike
     from tvm_iree_ext.mlir.importing.imported import Imported
     from tvm_iree_ext.runtime.program import Program
     from tvm_iree_ext.targets.names import TargetLike
@@ -28,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 def build(
     source: Op,
     target: TargetLike = "llvm",
-    config: LoweringConfig | Mapping[str, Any] | None = None,
+    config: ConfigLike | None = None,
     *,
     database: DatabaseLike = None,
     folder: Path | str | None = None,
@@ -49,7 +48,7 @@ def build(
 def build(
     source: Op | Imported | ir.IRModule,
     target: TargetLike = "llvm",
-    config: LoweringConfig | Mapping[str, Any] | None = None,
+    config: ConfigLike | None = None,
     *,
     database: DatabaseLike = None,
     folder: Path | str | None = None,
@@ -98,7 +97,7 @@ def build(
 def _kernel(
     op: Op,
     target: TargetLike,
-    config: LoweringConfig | Mapping[str, Any] | None,
+    config: ConfigLike | None,
     database: DatabaseLike,
     folder: Path | str | None,
 ) -> Kernel:
@@ -118,7 +117,7 @@ def _kernel(
 def lower(
     op: Op,
     target: TargetLike = "llvm",
-    config: LoweringConfig | Mapping[str, Any] | None = None,
+    config: ConfigLike | None = None,
     *,
     database: DatabaseLike = None,
 ) -> ir.IRModule:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.suggestions import did_you_mean
@@ -108,3 +108,7 @@ class LoweringConfig:
                 raise ScheduleError(f"lowering config: {name} is {value!r}; expected texts in it")
         names = {key: tuple(data.get(key, ())) for key in ("promote", "pad")}
         return LoweringConfig(**{**data, **names})
+
+
+ConfigLike: TypeAlias = LoweringConfig | Mapping[str, Any]
+"""What is taken for a config: one, or its fields as plain JSON."""

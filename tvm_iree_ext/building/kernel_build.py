@@ -12,7 +12,7 @@ from tvm import ir
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, ScheduleError
-from tvm_iree_ext.base.lowering_config import LoweringConfig
+from tvm_iree_ext.base.lowering_config import ConfigLike, LoweringConfig
 from tvm_iree_ext.base.versions import check_pair
 from tvm_iree_ext.building.artifact_identity import is_gpu, made_artifact, opens_later
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 def build(
     op: Op,
     target: TargetLike = "llvm",
-    config: LoweringConfig | Mapping[str, Any] | None = None,
+    config: ConfigLike | None = None,
     *,
     database: DatabaseLike = None,
     folder: Path | str | None = None,
@@ -128,7 +128,7 @@ def _write_gpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Ta
     write(folder, manifest, lambda place: write_files(code, plan, manifest.entry, place))
 
 
-def config_of(config: LoweringConfig | Mapping[str, Any] | None) -> LoweringConfig | None:
+def config_of(config: ConfigLike | None) -> LoweringConfig | None:
     """A config that a user gives, also as plain JSON; None for none.
 
     Raises:
