@@ -4,6 +4,7 @@ JAX calls the kernel's own function in the library, by ``jax-tvm-ffi``: no Pytho
 that a call is checked for is known when JAX traces it.
 """
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +66,13 @@ def jax_function(caller: Caller, function: Any, identity: str) -> Callable[..., 
         if copies is not None:
             given = [inputs[_place(caller, argument)] for _, argument in sorted(copies)]
             return given[0] if len(given) == 1 else tuple(given)
-        found = _called(jax, caller, identity, results, numbers, inputs)
+        kinds = tuple(
+            (tuple(shape), port.numpy)
+            for shape, port in zip(results, caller.result_ports, strict=True)
+        )
+        # Numbers by their text as well: 0.0 is equal to -0.0.
+        call = _call(identity, caller.op, kinds, tuple(numbers.items()), repr(numbers))
+        found = call(*inputs)
         return found[0] if len(found) == 1 else tuple(found)
 
     compute.__name__ = compute.__qualname__ = caller.op
@@ -73,28 +80,35 @@ def jax_function(caller: Caller, function: Any, identity: str) -> Callable[..., 
     return compute
 
 
-def _called(
-    jax: Any, caller: Caller, name: str, results: Any, numbers: dict[str, Any], inputs: list[Any]
+@functools.lru_cache(maxsize=256)
+def _call(
+    name: str,
+    op: str,
+    results: tuple[tuple[Any, Any], ...],
+    numbers: tuple[tuple[str, Any], ...],
+    _: str,
 ) -> Any:
-    """The results of a call that was checked; without a derivative."""
-    kinds = [
-        jax.ShapeDtypeStruct(shape, port.numpy)
-        for shape, port in zip(results, caller.result_ports, strict=True)
-    ]
+    """What calls the library for arrays that were checked, compiled by JAX; without a derivative.
+
+    ``results`` are shapes and types, ``numbers`` the scalars by name.
+    """
+    import jax
+
+    kinds = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in results]
 
     @jax.custom_jvp
     def call(*inputs: Any) -> Any:
         one = jax.ffi.ffi_call(name, kinds, vmap_method="sequential")
-        return one(*inputs, **numbers)
+        return one(*inputs, **dict(numbers))
 
     @call.defjvp
     def _refused(*_: Any) -> Any:
         raise CallError(
-            f"{caller.op}: a kernel has no derivative; give it one by jax.custom_vjp, or stop"
+            f"{op}: a kernel has no derivative; give it one by jax.custom_vjp, or stop"
             " gradients by jax.lax.stop_gradient of its inputs"
         )
 
-    return call(*inputs)
+    return jax.jit(call)
 
 
 def _place(caller: Caller, argument: int) -> int:
