@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from tvm_iree_ext.base.errors import MlirError
+import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import CallError, MlirError
 from tvm_iree_ext.runtime import cache
 
 torch = pytest.importorskip("torch", reason="pip install 'tvm-iree-ext[pytorch]'")
@@ -42,7 +43,7 @@ def agrees(module, *inputs, graphs=1, **options):
 
 
 def test_a_perceptron_of_any_batch():
-    layers = torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 4)
+    layers = torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)
     model = torch.nn.Sequential(*layers).eval()
     batches = [torch.randn(rows, 8) for rows in (4, 6, 9)]
     backend = Counted()
@@ -60,14 +61,14 @@ def test_a_convolutional_network():
 
 
 def test_a_transformer_layer_which_dynamo_has_as_one_operator():
-    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
-    left_out = torch.zeros(2, 5, dtype=torch.bool)
-    left_out[1, 3:] = True
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 4, batch_first=True).eval()
+    left_out = torch.zeros(2, 3, dtype=torch.bool)
+    left_out[1, 2:] = True
 
     def masked(x):
         return layer(x, src_key_padding_mask=left_out)
 
-    agrees(masked, (torch.randn(2, 5, 8),))
+    agrees(masked, (torch.randn(2, 3, 4),))
 
 
 def test_what_is_no_tensor_of_its_own_is_done_beside_the_program():
@@ -151,3 +152,38 @@ def test_pytorch_finds_the_backend_by_name(pyproject, tmp_path, monkeypatch):
     assert "tvm_iree_ext" in torch._dynamo.list_backends()
     assert registry.lookup_backend("tvm_iree_ext") is torch_backend
     registry._discover_entrypoint_backends.cache_clear()
+
+
+def test_a_program_is_an_operator():
+    class Places(torch.nn.Module):
+        def forward(self, x):
+            return x.nonzero()
+
+    x = torch.tensor([0.0, 3, 4, 0, 5])
+    extent = torch.export.Dim("extent")
+    program = ext.from_torch(Places(), x, dynamic_shapes=({0: extent},))
+    op = program.torch_op("ext_test::places")
+    assert op(x[:4]).tolist() == [[1], [2]]
+    shapes = []
+
+    def graph_of(graph, examples):
+        shapes.extend(
+            node.meta["example_value"].shape
+            for node in graph.graph.find_nodes(op="call_function", target=op)
+        )
+        return graph
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert torch.compile(op, backend=graph_of, fullgraph=True)(x).tolist() == [[1], [2], [4]]
+    assert not isinstance(shapes[0][0], int)  # data says it
+
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x):
+            return self.total.add_(x) + 1
+
+    with pytest.raises(CallError, match="keeps state between calls"):
+        ext.from_torch(Sum(), torch.ones(3)).torch_op("ext_test::sum")
