@@ -29,6 +29,7 @@ from tvm_iree_ext.targets.gpu import chip_names, gpu_chip
 from tvm_iree_ext.targets.host import host
 
 TargetLike: TypeAlias = str | Mapping[str, Any] | Target
+"""A target: by a name such as ``cuda:sm_80``, by its fields as TVM's JSON, or TVM's own."""
 
 KINDS = ("llvm", "cuda", "rocm")
 """The kinds of TVM's targets that are known here."""

@@ -22,6 +22,7 @@ from tvm_iree_ext.tir.region_size import check_size
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 RegionLike = str | Callable[..., Any]
+"""A scalar function: text over ``arg0``, ``arg1`` and so on, or a callable over TIR expressions."""
 RegionsLike = RegionLike | Sequence[str]
 """A region that yields several values: a callable, a text with commas, or a text for each."""
 
