@@ -1,7 +1,7 @@
 """A kernel or a program's function as an operator of PyTorch's: in its graphs, exports, compilers.
 
 It is defined with ``torch.library.Library`` and not with ``torch.library.custom_op``, whose layers
-for autograd and aliases, of which there are none here, take each call some 25 us more.
+for autograd and aliases, of which there are none here, take each call some 7 us more.
 """
 
 import functools
