@@ -13,6 +13,7 @@ from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.runtime import arrays
 from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller
+from tvm_iree_ext.runtime.jax_arrays import is_jax
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
 
@@ -113,6 +114,8 @@ class UpdatedArguments:
             if is_written(given):
                 _copy_back(tensors[update.tensor], given, self._ports[update.part])
                 returned[update.result] = given
+            elif is_jax(given):  # the next call may write a tensor, and not an array of JAX's
+                returned[update.result] = tensors[update.tensor]
         return returned
 
 
