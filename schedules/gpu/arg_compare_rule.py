@@ -17,6 +17,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.lowering_config import LoweringConfig
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
@@ -58,6 +59,7 @@ class GpuArgCompare(LineRule):
         """
         plan = LinePlan.of(self.lines(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
+            I.func_attr({EXACT_BUFFERS: True})
             operands = ArgCompareOperands.declare(op, align=ALIGNMENT_BYTES, make=LineWords.declare)
             _Kernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})

@@ -22,6 +22,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.intrin.fragments import run as run_along
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.emit import Index
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
@@ -51,6 +52,7 @@ ALIGNMENT_BYTES = 16  # of the operands, which are read in vectors
 def attention_kernel(plan: AttentionPlan) -> tirx.PrimFunc:
     """The function of the op, with its kernel."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_attr({EXACT_BUFFERS: True})
         operands = AttentionOperands.declare(plan.op, ALIGNMENT_BYTES)
         _Kernel(plan, operands).emit()
     return builder.get()

@@ -10,6 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin import mbarrier, wgmma
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.attention.attention_kernel import ALIGNMENT_BYTES
 from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
@@ -33,6 +34,7 @@ _OPERANDS = ("query", "key", "value")
 def warpgroup_attention(kernel: WarpgroupAttention) -> tirx.PrimFunc:
     """The function of the op, with its kernel."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_attr({EXACT_BUFFERS: True})
         operands = AttentionOperands.declare(kernel.plan.op, ALIGNMENT_BYTES)
         _Kernel(kernel, operands).emit()
     return builder.get()

@@ -11,6 +11,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.lowering_config import LoweringConfig
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
@@ -96,6 +97,7 @@ class GpuExpReduction(GpuRule):
         )  # fmt: skip
         plan = ReductionPlan(op)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
+            I.func_attr({EXACT_BUFFERS: True})
             parameters = ReductionOperands.declare(op, plan)
             ExpReductionKernels(ReductionOperands.of(op, plan, parameters), shape).emit()
         return ir.IRModule({op.entry: builder.get()})

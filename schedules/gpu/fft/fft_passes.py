@@ -23,7 +23,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS, OWN_BARRIERS
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
@@ -43,7 +43,7 @@ def transform_kernel(op: FftTransform, shape: TransformShape) -> tirx.PrimFunc:
     """The PrimFunc of ``op``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)
-        I.func_attr({OWN_BARRIERS: True})
+        I.func_attr({OWN_BARRIERS: True, EXACT_BUFFERS: True})
         with I.sblock("root"):
             _Transform(operands, shape).emit()
     return builder.get()

@@ -12,7 +12,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin import mbarrier, wgmma
-from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS, OWN_BARRIERS
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.emit.lanes import where
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
@@ -84,7 +84,7 @@ class _Kernel:
     def func(self, target: Target) -> tirx.PrimFunc:
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             self.operands.declare()
-            I.func_attr({OWN_BARRIERS: True})
+            I.func_attr({OWN_BARRIERS: True, EXACT_BUFFERS: True})
             if isinstance(self.operands, PaddedOperands):
                 self.operands.emit_kernel(target)
             if self.config.copies == "tma":

@@ -22,6 +22,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.lowering_config import LoweringConfig
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.lines.line_rule import LineRule
@@ -52,6 +53,7 @@ class GpuScan(LineRule):
         """
         plan = LinePlan.of(self.lines(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
+            I.func_attr({EXACT_BUFFERS: True})
             operands = ScanOperands.declare(op, align=ALIGNMENT_BYTES, make=LineWords.declare)
             ScanKernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})

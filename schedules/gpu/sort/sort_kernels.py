@@ -6,7 +6,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS, OWN_BARRIERS
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
@@ -69,7 +69,7 @@ def sort_kernel(op: Sort, shape: SortShape, algorithm: str) -> tirx.PrimFunc:
     """The PrimFunc of ``op``: a ``network`` for lines that fit a tile, or a ``merge`` of tiles."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = SortOperands(op)
-        I.func_attr({OWN_BARRIERS: True})
+        I.func_attr({OWN_BARRIERS: True, EXACT_BUFFERS: True})
         with I.sblock("root"):
             operands.declare()
             (emit_network if algorithm == "network" else emit_merges)(operands, shape)

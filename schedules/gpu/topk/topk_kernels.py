@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS, OWN_BARRIERS
 from tvm_iree_ext.ops.base.comparators import is_nan
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
@@ -41,7 +41,7 @@ def topk_kernel(op: Topk, config: TopkTileConfig, shape: SortShape, kind: str) -
     """The PrimFunc of ``op`` in one of the forms, for a kind of target."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TopkOperands(op)
-        I.func_attr({OWN_BARRIERS: True})
+        I.func_attr({OWN_BARRIERS: True, EXACT_BUFFERS: True})
         with I.sblock("root"):
             operands.declare()
             selects = op.keeps_pairs or op.order is not None
