@@ -77,8 +77,8 @@ class GpuGroupedMatmul(GpuRule):
         check.expect(not numbers.pad, "pad", list(numbers.pad), "none")
         shape = _shape(op, target)
         operands = GroupedOperands(op, shape, target)
-        sch = schedule_matmul(shape, target, numbers, operands, GroupedBlocks)
-        return ir.IRModule({op.entry: sch.mod["main"]})
+        function = schedule_matmul(shape, target, numbers, operands, GroupedBlocks)
+        return ir.IRModule({op.entry: function})
 
 
 def _shape(op: GroupedMatmul, target: Target) -> MatmulShape:

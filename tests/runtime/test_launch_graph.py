@@ -35,10 +35,16 @@ def folder(imported, tmp_path_factory):
     return place
 
 
+@pytest.fixture(scope="module")
+def kernels(imported):
+    """The program's kernels, as a simulated GPU runs them."""
+    return kernels_of_program(imported, TARGET)
+
+
 @pytest.fixture
-def device(imported, gpu):
+def device(kernels, gpu):
     """A GPU that has the program's kernels."""
-    gpu.kernels = kernels_of_program(imported, TARGET)
+    gpu.kernels = dict(kernels)
     return gpu
 
 

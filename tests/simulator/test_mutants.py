@@ -216,7 +216,7 @@ def product_by_rule(request):
     target = make_target(f"{'rocm' if chip.startswith('gfx') else 'cuda'}:{chip}")
     shape = MatmulShape(m, n, k, "float16", "float16", "float32", rhs_order=(1, 0))
     config = replace(matmul_config(shape, target), **RULE_CASES[chip])
-    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config).mod, target))
+    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config), target))
     rng = np.random.default_rng(0)
     lhs, rhs = (rng.integers(-8, 8, s).astype("float16") for s in ((m, k), (n, k)))
     want = lhs.astype("float32") @ rhs.T.astype("float32")

@@ -185,7 +185,7 @@ def _scheduled_product(
     shared_out = plan.config.workgroups > 0
     order = in_bands(*grid, BAND) if shared_out else row_by_row(*grid, plan.config.splits)
     return Scheduled(
-        schedule_matmul(plan.shape, target, plan.config, operands).mod,
+        ir.IRModule({"main": schedule_matmul(plan.shape, target, plan.config, operands)}),
         f"{plan.config.mma_kind} {rows}x{columns}x{depth}, {plan.config.stages}",
         plan.tile,
         _tile_reads(order, plan.tile, steps, plan.mma, shared_out=shared_out),

@@ -100,8 +100,8 @@ class GpuContraction(GpuRule):
             return ir.IRModule({op.entry: func})
         check = self.check(config)
         check.algorithm(MMA, *WARPGROUP_ALGORITHMS)
-        sch = schedule_matmul(shape, target, matmul_numbers(check), operands)
-        return ir.IRModule({op.entry: sch.mod["main"]})
+        function = schedule_matmul(shape, target, matmul_numbers(check), operands)
+        return ir.IRModule({op.entry: function})
 
 
 def _types(op: Contraction, target: Target) -> Types:

@@ -120,8 +120,8 @@ class GpuConv2d(GpuRule):
             func = lower_by_warpgroups(op, shape, operands, target, check)
             return ir.IRModule({op.entry: operands.settled(func)})
         numbers = replace(matmul_numbers(check), pad=())  # the operands pad themselves
-        sch = schedule_matmul(shape, target, numbers, operands)
-        return ir.IRModule({op.entry: operands.settled(sch.mod["main"])})
+        function = schedule_matmul(shape, target, numbers, operands)
+        return ir.IRModule({op.entry: operands.settled(function)})
 
 
 def _shape(op: Conv2d, target: Target, channels: int | None = None) -> MatmulShape:

@@ -16,7 +16,7 @@ NEAR = 0.95  # of the best rate
 
 def timed(shape, target, config):
     """The model's time, and floating point operations of a scheduler in a cycle."""
-    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    code = compile_device(schedule_matmul(shape, target, config), target)
     time = hot_loop_time(code, "matmul_kernel")
     assert code.resources["matmul_kernel"].spills == 0
     return time, code.instructions("matmul_kernel").hot_loop.flops / time.cycles

@@ -120,7 +120,7 @@ def test_loads_need_no_arithmetic_and_barriers_wait(chip):
     target = make_target(f"rocm:{chip}")
     shape = MatmulShape(512, 512, 512, "float16", "float16", "float32", rhs_order=(1, 0))
     config = MatmulConfig(KINDS[chip], tiles=(2, 2), k_tiles=2, stages=2)
-    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    code = compile_device(schedule_matmul(shape, target, config), target)
     hot = code.instructions("matmul_kernel").hot_loop
     assert (hot.vector, hot.shuffles, hot.scratch) == (0, 0, 0)
     assert "buffer_load" in code.assembly
@@ -138,7 +138,7 @@ def test_loads_beyond_4_gib_have_addresses_of_64_bits():
     target = make_target("rocm:gfx942")
     shape = MatmulShape(1 << 17, 256, 1 << 17, "float16", "float16", "float32", rhs_order=(1, 0))
     config = MatmulConfig(KINDS["gfx942"], tiles=(2, 2), k_tiles=2, stages=2)
-    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    code = compile_device(schedule_matmul(shape, target, config), target)
     assert code.resources["matmul_kernel"].spills == 0
 
 
@@ -148,7 +148,7 @@ def test_what_was_loaded_is_waited_for_once(chip):
     target = make_target(f"rocm:{chip}")
     shape = MatmulShape(512, 512, 512, "float16", "float16", "float32", rhs_order=(1, 0))
     config = MatmulConfig(KINDS[chip], tiles=(2, 2), k_tiles=4, stages=2)
-    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    code = compile_device(schedule_matmul(shape, target, config), target)
     hot = code.assembly.partition(".LBB0_1:")[2].partition("s_cbranch")[0]
     assert len(re.findall(r"s_wait(cnt vmcnt\(|_loadcnt)", hot)) == 1
     assert len(re.findall(r"ds_(store|write)(_b128|2_b64|_2addr_b64)", hot)) >= 4

@@ -30,7 +30,7 @@ TURNS = {"tiles": (2, 2), "k_tiles": 2, "stages": 3}
 
 def multiplied(shape, target, config):
     """The simulator's result, which finds races, and what it should be."""
-    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config).mod, target))
+    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config), target))
     random = np.random.default_rng(shape.k)
     arrays = {"result": np.zeros((shape.m, shape.n), shape.result_dtype)}
     for side, dtype in (("lhs", shape.lhs_dtype), ("rhs", shape.rhs_dtype)):
@@ -63,7 +63,7 @@ def loop(stages, kind="MFMA_F32_32x32x16_F16"):
     target = make_target("rocm:gfx950")
     shape = MatmulShape(1024, 1024, 1024, *HALF, rhs_order=(1, 0))
     config = MatmulConfig(kind, tiles=(4, 2), k_tiles=2, stages=stages)
-    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    code = compile_device(schedule_matmul(shape, target, config), target)
     return hot_loop_text(code.assembly, "rocm", "matmul_kernel")
 
 

@@ -73,7 +73,7 @@ def test_words_are_copied_asynchronously(kind):
     dtype = "bfloat16" if kind.endswith("BF16") else "float8_e4m3fn"
     shape = MatmulShape(256, 256, 256, dtype, dtype, "float32", rhs_order=(1, 0))
     config = MatmulConfig(kind, tiles=(2, 2), k_tiles=2, stages=3)
-    module = lower_device(schedule_matmul(shape, target, config).mod, target)
+    module = lower_device(schedule_matmul(shape, target, config), target)
     (kernel,) = module.functions.values()
     assert "tirx.s_tir.cp_async_raw" in called(kernel) or "cp_async" in kernel.script()
     assert sorted(str(parameter.name) for parameter in kernel.params) == [
@@ -91,4 +91,4 @@ def test_a_block_of_bytes_fits_the_lanes():
     plan = plan_matmul(shape, target, config)
     assert plan.copy("rhs").element_tile == (4, 16)
     assert plan.copy("rhs").undistributed_shape == (128, 128)
-    assert isinstance(schedule_matmul(shape, target, config).mod["main"], tirx.PrimFunc)
+    assert isinstance(schedule_matmul(shape, target, config), tirx.PrimFunc)

@@ -46,7 +46,7 @@ def small(kind, stages=2, **more):
 
 def multiplied(shape, target, config):
     """The simulator's result, what it should be, and the simulation."""
-    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config).mod, target))
+    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config), target))
     random = np.random.default_rng(shape.m)
     arrays = {}
     for side, dtype in (("lhs", shape.lhs_dtype), ("rhs", shape.rhs_dtype)):
@@ -219,7 +219,7 @@ def test_compiled_loops_keep_everything_in_registers(chip):
     target = make_target(chip)
     shape = MatmulShape(4096, 4096, 4096, *HALF, rhs_order=(1, 0))
     config = matmul_config(shape, target)
-    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    code = compile_device(schedule_matmul(shape, target, config), target)
     (resources,) = code.resources.values()
     assert (resources.spills, resources.scratch_bytes) == (0, 0)
     m, n = config.tiles
@@ -235,7 +235,7 @@ def test_ptxas_is_told_how_many_workgroups_shared_memory_has_room_for(chip, stag
     target = make_target(chip)
     shape = MatmulShape(512, 512, 512, *HALF, rhs_order=(0, 1))
     config = MatmulConfig(CHIPS[chip], tiles=(4, 4), k_tiles=4, stages=stages)
-    kernels = lower_device(schedule_matmul(shape, target, config).mod, target)
+    kernels = lower_device(schedule_matmul(shape, target, config), target)
     found = [kernel.attrs.get(LEAST_WORKGROUPS) for kernel in kernels.functions.values()]
     assert found == [least]
 
@@ -249,7 +249,7 @@ def test_edges_of_every_width_compile_for_cuda():
         dtypes = [tvm_dtype(one) for one in (mma.a, mma.b, mma.c)]
         for name, rhs_order in (("as_it_is", (0, 1)), ("transposed", (1, 0))):
             shape = MatmulShape(60, 32, 200, *dtypes, rhs_order=rhs_order)
-            function = schedule_matmul(shape, target, small(mma.name)).mod["main"]
+            function = schedule_matmul(shape, target, small(mma.name))
             name = f"{dtype}_{name}"
             functions[name] = function.with_attr("global_symbol", name)
     code = compile_device(ir.IRModule(functions), target)

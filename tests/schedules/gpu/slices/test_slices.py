@@ -24,8 +24,7 @@ MOVES = (
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_moves_agree_with_the_references(target):
-    count = 2 if target == TARGETS[0] else 1
-    report = kernel_checks.check_random(MOVES, target, count=count, seed=21, simulate=True)
+    report = kernel_checks.check_random(MOVES, target, count=1, seed=21, simulate=True)
     assert [result for result in report.results if result.status != "passed"] == []
 
 
