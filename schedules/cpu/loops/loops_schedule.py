@@ -4,14 +4,13 @@ Axes of a nest that are contiguous in every buffer become one; the last runs in 
 are shared among the threads where there is enough to do.
 """
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.target import Target
 
-from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules.cpu.loops.loops_map import emit_map
 from tvm_iree_ext.schedules.cpu.loops.loops_reduction import emit_reduction
 from tvm_iree_ext.schedules.cpu.loops.loops_rows import emit_rows
+from tvm_iree_ext.schedules.shared.loops.loops_alignment import with_own_alignment
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of
 from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
@@ -26,7 +25,7 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     """
     form = nests_of(function)
     if form is None:
-        return _with_own_alignment(function).with_attr("global_symbol", name)
+        return with_own_alignment(function).with_attr("global_symbol", name)
     features = cpu_features(target)
     rows = rows_of(function, form)
     if rows is not None:
@@ -36,17 +35,3 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
         (emit_reduction if nest.reduced else emit_map)(nest, memory, features)
 
     return emit_nests(function, form, name, each)
-
-
-def _with_own_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with parameters that need no more alignment than an item."""
-    declared: dict[ir.Var, ir.Var] = {}
-    for parameter in function.params:
-        if isinstance(parameter.ty, tirx.BufferType):
-            dtype = str(parameter.ty.dtype)
-            declared[parameter] = tirx.decl_buffer(
-                parameter.ty.shape, dtype, parameter.name, data_alignment=item_bytes(dtype)
-            )
-    body = tvm_ffi.structural_map(function.body, (ir.Var, lambda var: declared.get(var, var)))
-    parameters = [declared.get(parameter, parameter) for parameter in function.params]
-    return tirx.PrimFunc(parameters, body, function.ret_type, function.attrs)

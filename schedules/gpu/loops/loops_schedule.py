@@ -6,8 +6,8 @@ Each nest that writes memory is a kernel of its own, or two.
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.gpu.loops.loops_map import emit_map
+from tvm_iree_ext.schedules.gpu.loops.loops_parallel import emit_parallel
 from tvm_iree_ext.schedules.gpu.loops.loops_reduction import emit_reduction
 from tvm_iree_ext.schedules.gpu.loops.loops_rows import emit_rows
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
@@ -20,12 +20,11 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     """The function scheduled for a GPU, by the symbol ``name``.
 
     Raises:
-        ScheduleError: for one that is no sequence of nests.
+        ScheduleError: for one that is neither a sequence of nests nor one of parallel loops.
     """
     form = nests_of(function)
     if form is None:
-        raise ScheduleError(f"{name}: no schedule for {target.kind.name}: it is no nest of loops")
-
+        return emit_parallel(function, name, target)
     rows = rows_of(function, form)
     if rows is not None:
         return emit_rows(function, rows, name, target)

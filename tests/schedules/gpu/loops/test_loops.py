@@ -97,5 +97,5 @@ def test_what_is_no_nest_is_refused():
             T.writes(x[0:4])
             T.evaluate(T.call_extern("void", "work", x.data))
 
-    with pytest.raises(ScheduleError, match="called: no schedule for cuda: it is no nest of loops"):
+    with pytest.raises(ScheduleError, match="called: no schedule for cuda: it is neither nests"):
         schedule_loops(called, make_target("cuda:sm_80"), "called")
