@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext.tuning.fleet import fleet_address, fleet_device, fleet_measurer
     from tvm_iree_ext.tuning.fleet.fleet_measurer import FleetMeasurer
     from tvm_iree_ext.tuning.measuring.measurer import Measurement, Measurer
+    from tvm_iree_ext.tuning.search.metaschedule_records import write_metaschedule
     from tvm_iree_ext.tuning.session import Session, tune
     from tvm_iree_ext.tuning.static.static_cost import static_cost
     from tvm_iree_ext.tuning.static.static_measurer import StaticMeasurer
@@ -36,6 +37,7 @@ __all__ = [
     "static_cost",
     "suite",
     "tune",
+    "write_metaschedule",
 ]
 
 _MODULES = {
@@ -45,6 +47,7 @@ _MODULES = {
     "fleet.fleet_device": ("fleet_device",),
     "fleet.fleet_measurer": ("FleetMeasurer", "fleet_measurer"),
     "measuring.measurer": ("Measurement", "Measurer"),
+    "search.metaschedule_records": ("write_metaschedule",),
     "session": ("Session", "tune"),
     "static.static_cost": ("static_cost",),
     "static.static_measurer": ("StaticMeasurer",),

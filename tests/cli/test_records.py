@@ -46,6 +46,16 @@ def test_files_are_put_in_order(command, mine, tmp_path):
     assert command("records", "export", other, "--best", "1").out.startswith("1 records")
 
 
+def test_a_database_of_metaschedule_is_written_and_taken(command, mine, tmp_path, monkeypatch):
+    folder = tmp_path / "database"
+    done = command("records", "export", folder, "--metaschedule", "--best", 1)
+    assert done.lines == [f"1 records written to {folder}"]
+    assert "5 µs" in command("records", "show", folder).out
+    monkeypatch.setenv(ext.records.record_files.VARIABLE, str(tmp_path / "others.jsonl"))
+    assert command("records", "import", folder).status == 0
+    assert ext.records.record_files.read(tmp_path / "others.jsonl") == [mine.records()[1]]
+
+
 def test_what_is_not_there_is_said(command, tmp_path, monkeypatch):
     monkeypatch.setenv(ext.records.record_files.VARIABLE, str(tmp_path / "none"))
     assert "nothing was tuned yet" in command("records", "show").err

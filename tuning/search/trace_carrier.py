@@ -19,8 +19,27 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules.base.space import ConfigForm, Decisions, TuningSpace
 
-_BLOCK = "choices"
+BLOCK = "choices"
+"""The block that stands for the op."""
+
 _FORM = "form"  # the annotation that says which form the schedule is of
+
+
+def carrier_module(described: Mapping[str, Any]) -> IRModule:
+    """A module of one block, in a loop that a block under the root must have.
+
+    ``described``: what it stands for, so that two are told apart.
+    """
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("main")
+        at = I.arg("at", I.Buffer((1,), "int32", align=4))
+        with I.sblock("root"), I.serial(0, 1) as i, I.sblock(BLOCK):
+            place = I.axis.spatial(1, i)
+            I.reads()
+            I.writes(at[place])
+            I.buffer_store(at, tirx.const(0, "int32"), [place])
+    name = json.dumps(described, sort_keys=True)
+    return IRModule({"main": builder.get().with_attr("task", name)})
 
 
 class Carrier:
@@ -28,20 +47,12 @@ class Carrier:
 
     def __init__(self, space: TuningSpace, described: Mapping[str, Any]) -> None:
         """``described``: what the space is for, so that two carriers are told apart."""
-        self.space, self._name = space, json.dumps(described, sort_keys=True)
+        self.space, self._described = space, described
 
     @cached_property
     def module(self) -> IRModule:
-        """The module to schedule: one block, in a loop that a block under the root must have."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            I.func_name("main")
-            at = I.arg("at", I.Buffer((1,), "int32", align=4))
-            with I.sblock("root"), I.serial(0, 1) as i, I.sblock(_BLOCK):
-                place = I.axis.spatial(1, i)
-                I.reads()
-                I.writes(at[place])
-                I.buffer_store(at, tirx.const(0, "int32"), [place])
-        return IRModule({"main": builder.get().with_attr("task", self._name)})
+        """The module to schedule."""
+        return carrier_module(self._described)
 
     def designs(self, schedule: Schedule) -> list[Schedule]:
         """A schedule for each form, with its decisions sampled: the function of a ScheduleFn."""
@@ -52,7 +63,7 @@ class Carrier:
 
     def point(self, schedule: Schedule) -> Decisions:
         """The point that a schedule stands for."""
-        found = schedule.get(schedule.get_sblock(_BLOCK)).annotations
+        found = schedule.get(schedule.get_sblock(BLOCK)).annotations
         number = int(found[_FORM])
         choices = self.space.forms[number].choices
         return (number, *(int(found[choice.name]) for choice in choices))
@@ -72,7 +83,7 @@ class Carrier:
     def _sample(
         schedule: Schedule, number: int, form: ConfigForm, places: list[int] | None = None
     ) -> Schedule:
-        block = schedule.get_sblock(_BLOCK)
+        block = schedule.get_sblock(BLOCK)
         schedule.annotate(block, _FORM, number)
         for index, choice in enumerate(form.choices):
             count = len(choice.values)

@@ -39,10 +39,17 @@ def add_records(commands: argparse._SubParsersAction) -> None:
     export = actions.add_parser("export", help="write the user's records to a file")
     export.add_argument("file", metavar="FILE", help="the file to write")
     export.add_argument("--best", type=int, metavar="N", help="only the N best of each op")
+    export.add_argument(
+        "--metaschedule",
+        action="store_true",
+        help="write a folder that is a database of MetaSchedule's",
+    )
     export.set_defaults(run=run_export)
 
     take = actions.add_parser("import", help="add the records of files to the user's")
-    take.add_argument("others", metavar="FILE", nargs="+", help="files to add")
+    take.add_argument(
+        "others", metavar="FILE", nargs="+", help="files to add, or databases of MetaSchedule's"
+    )
     take.set_defaults(run=run_import)
 
 
@@ -106,7 +113,14 @@ def run_prune(args: argparse.Namespace) -> None:
 
 def run_export(args: argparse.Namespace) -> None:
     """Export the user's records."""
-    count = ext.tuning.Database(_existing(None)).export(args.file, args.best)
+    database = ext.tuning.Database(_existing(None))
+    if args.metaschedule:
+        records = database.records()
+        if args.best is not None:
+            records = ext.tuning.best(records, args.best)
+        count = ext.tuning.write_metaschedule(records, args.file)
+    else:
+        count = database.export(args.file, args.best)
     print(f"{count} records written to {args.file}")
 
 

@@ -11,6 +11,11 @@ from typing import TypeAlias
 
 from tvm_iree_ext.base import limited_reading
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.records.metaschedule_lines import (
+    TUNING_RECORDS,
+    is_metaschedule,
+    record_lines,
+)
 from tvm_iree_ext.records.record import Record
 
 VARIABLE = "TVM_IREE_EXT_RECORDS"
@@ -18,7 +23,8 @@ _BYTES = 1 << 30  # of a file, at most; a record has about a thousand
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
 DatabaseLike: TypeAlias = "PathLike | Sequence[PathLike] | None"
-"""A file of records or several; none of them; or None for the user's and the shipped ones."""
+"""A file of records or several, or folders of MetaSchedule's databases; none of them; or None for
+the user's and the shipped ones."""
 
 
 def user_records() -> Path:
@@ -39,10 +45,12 @@ def shipped_records() -> tuple[Path, ...]:
 def read(path: Path) -> list[Record]:
     """The records of a file, in order; a line that is torn or foreign is skipped, with a warning.
 
+    A folder is one of MetaSchedule's databases.
+
     Raises:
         TuningError: where it cannot be read.
     """
-    return [record for _, record in read_lines(path) if record is not None]
+    return [record for _, record in read_lines(_file(path)) if record is not None]
 
 
 def read_lines(path: Path) -> list[tuple[bytes, Record | None]]:
@@ -56,7 +64,8 @@ def read_lines(path: Path) -> list[tuple[bytes, Record | None]]:
     except OSError as error:
         raise TuningError(f"{path}: {error.strerror or error}") from None
     lines: list[tuple[bytes, Record | None]] = []
-    for number, line in enumerate(text.split(b"\n"), 1):
+    every = record_lines(text) if is_metaschedule(path) else text.split(b"\n")
+    for number, line in enumerate(every, 1):
         if not line.strip():
             continue
         try:
@@ -78,12 +87,18 @@ def looked_at(database: DatabaseLike = None) -> list[Path]:
     if database is None:
         return [path for path in (user_records(), *shipped_records()) if path.exists()]
     if isinstance(database, str | os.PathLike):
-        return [Path(database)]
+        return [_file(database)]
     if not isinstance(database, Sequence) or not all(
         isinstance(one, str | os.PathLike) for one in database
     ):
         raise TuningError(f"database is {database!r}; expected a file of records, or several")
-    return [Path(one) for one in database]
+    return [_file(one) for one in database]
+
+
+def _file(path: PathLike) -> Path:
+    """A file of records, or that in the folder of a database of MetaSchedule's."""
+    inside = Path(path) / TUNING_RECORDS
+    return inside if inside.is_file() else Path(path)
 
 
 def by_family(path: Path) -> dict[str, list[Record]]:
