@@ -338,6 +338,24 @@ def test_a_torch_module_of_halves(dtype):
         ext.from_torch(again, x)
 
 
+def test_a_bool_that_is_widened_before_a_product_in_generic_form_keeps_its_sign(tmp_path):
+    text = """
+module {
+  func.func @main(%x: tensor<2xf32>, %y: tensor<1x2xi1>) -> tensor<1xf32> {
+    %0 = "stablehlo.convert"(%y) : (tensor<1x2xi1>) -> tensor<1x2xf32>
+    %1 = "stablehlo.dot_general"(%x, %0) <{dot_dimension_numbers = #stablehlo.dot<
+        lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [1]>}>
+        : (tensor<2xf32>, tensor<1x2xf32>) -> tensor<1xf32>
+    return %1 : tensor<1xf32>
+  }
+}
+"""
+    imported = jax_and_torch.import_lowered(text, "stablehlo")
+    program = ext.build_program(imported, folder=tmp_path / "p")
+    x, y = np.array([1.25, 1.75], "float32"), np.array([[False, True]])
+    np.testing.assert_array_equal(program(x, y), [1.75])
+
+
 def test_text_of_stablehlo():
     imported = jax_and_torch.import_lowered(
         """

@@ -34,8 +34,8 @@ _PRODUCT = re.compile(
     r" \(tensor<(?:[\d?]+x)*(ui\d+)>, tensor<(?:[\d?]+x)*ui\d+>\) -> tensor<(?:[\d?]+x)*(\w+)>"
 )
 _WIDENED = re.compile(
-    r"(%\w+) = stablehlo\.convert (%[\w#]+) : \(tensor<((?:[\d?]+x)*)(i1|ui8|ui16|ui32)>\)"
-    r" -> tensor<(?:[\d?]+x)*(\w+)>"
+    r"(%\w+) = (?:stablehlo\.convert |\"stablehlo\.convert\"\()(%[\w#]+)\)?"  # pretty, or generic
+    r" : \(tensor<((?:[\d?]+x)*)(i1|ui8|ui16|ui32)>\) -> tensor<(?:[\d?]+x)*(\w+)>"
 )
 
 
