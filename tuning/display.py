@@ -47,7 +47,7 @@ def status_line(session: Session) -> str:
     if len(session.tuners) == 1:
         (tuner,) = session.tuners
         if tuner.best is not None:
-            text += f", best {time_text(_best_us(tuner))}, {gain(tuner):.2f}x"
+            text += f", best {time_text(best_us(tuner))}, {gain(tuner):.2f}x"
     else:
         ahead = sum(gain(tuner) > 1 for tuner in session.tuners)
         text += f", {ahead} of {len(session.tuners)} ops faster"
@@ -72,21 +72,22 @@ class _Lines:
 
 def _table(session: Session, width: int) -> str:
     header = ("op", "heuristic", "best", "gain", "trials", "failed")
-    body = [(tuner.task.name, *_cells(tuner)) for tuner in session.tuners]
+    body = [(tuner.task.name, *progress_cells(tuner)) for tuner in session.tuners]
     return "\n".join([status_line(session), *table_lines(header, body, width)])
 
 
-def _cells(tuner: Tuner) -> tuple[str, ...]:
+def progress_cells(tuner: Tuner) -> tuple[str, ...]:
+    """The heuristic's time, the best, the gain, trials and failed trials of a task."""
     return (
         time_text(tuner.baseline_us),
-        time_text(_best_us(tuner)),
+        time_text(best_us(tuner)),
         f"{gain(tuner):.2f}x",
         str(tuner.trials),
         str(tuner.failures.total()),
     )
 
 
-def _best_us(tuner: Tuner) -> float | None:
+def best_us(tuner: Tuner) -> float | None:
     """Best time, from the final turns if there were any, else from trials."""
     if tuner.confirmed is not None:
         return tuner.confirmed[0]

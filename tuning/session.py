@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.base.lazy import method_from
 from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.records.record_files import PathLike, user_records
@@ -89,6 +90,8 @@ class Session:
     start: float = field(default_factory=time.perf_counter)
     end: float = 0.0
     baselines_s: float = 0.0
+
+    _repr_html_ = method_from("tvm_iree_ext.tuning.session_html", "session_html")
 
     @property
     def elapsed_s(self) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tvm.target import Target
 
+from tvm_iree_ext.base.lazy import method_from
 from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.records.record import Record, Status
 from tvm_iree_ext.schedules.base.space import Decisions
@@ -84,6 +85,8 @@ class Tuner:
         self.baseline_us: float | None = None
         if (usual := self._known.get(_key(self.heuristic.to_json()))) and usual.status == "ok":
             self._begin(usual.time_us)
+
+    _repr_html_ = method_from("tvm_iree_ext.tuning.session_html", "tuner_html")
 
     @property
     def best(self) -> tuple[float, LoweringConfig] | None:

@@ -19,6 +19,7 @@ from typing import Any
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.records.record import Record, task_key
 from tvm_iree_ext.records.record_files import PathLike, read, read_lines
+from tvm_iree_ext.records.record_list import RecordList, file_html
 
 
 class Database:
@@ -40,6 +41,10 @@ class Database:
     def __repr__(self) -> str:
         return f"Database({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        records = self.records()
+        return file_html(str(self.path), best(records, keep=1), records)
+
     def append(self, record: Record) -> None:
         """Add a record; it is on the disk when this returns.
 
@@ -49,7 +54,7 @@ class Database:
         with _explained(self.path), _locked(self.path) as file:
             _write(file, _lines([record]))
 
-    def records(self) -> list[Record]:
+    def records(self) -> RecordList:
         """All of them, in the order in which they were written."""
         return read(self.path)
 
@@ -110,7 +115,7 @@ class Database:
         return len(records)
 
 
-def best(records: Iterable[Record], keep: int) -> list[Record]:
+def best(records: Iterable[Record], keep: int) -> RecordList:
     """The fastest of each task, as many as ``keep``, each config once; in order of the tasks."""
     tasks: dict[tuple[str, str, str], dict[str, Record]] = {}
     for record in records:
@@ -119,11 +124,11 @@ def best(records: Iterable[Record], keep: int) -> list[Record]:
             text = repr(sorted(record.config.items()))
             if text not in configs or record.time_us < configs[text].time_us:
                 configs[text] = record
-    return [
+    return RecordList(
         record
         for configs in tasks.values()
         for record in sorted(configs.values(), key=lambda record: record.time_us)[:keep]
-    ]
+    )
 
 
 @contextmanager

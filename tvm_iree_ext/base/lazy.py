@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""What is imported when it is first used: names of a package, and methods from above a class."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -42,3 +42,17 @@ def on_demand(
         return namespace[name]
 
     return find, lambda: sorted({*namespace, *names})
+
+
+def method_from(module: str, name: str) -> Callable[..., Any]:
+    """A method whose function takes the object, and lies in a module above that of its class.
+
+    So an object can be shown by what is written for it, such as a picture of a layout; no module
+    of the class's floor knows more of that than the name.
+    """
+
+    def method(self: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(self)
+
+    method.__doc__ = f"As :func:`{module}.{name}` says."
+    return method

@@ -112,3 +112,9 @@ class LoweringConfig:
 
 ConfigLike: TypeAlias = LoweringConfig | Mapping[str, Any]
 """What is taken for a config: one, or its fields as plain JSON."""
+
+
+def changed_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a config, as plain JSON, that are not the usual ones: what a reader wants."""
+    usual = LoweringConfig().to_json()
+    return {name: value for name, value in config.items() if value != usual.get(name)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.base.lowering_config import changed_fields
 
 
 def add_records(commands: argparse._SubParsersAction) -> None:
@@ -77,7 +78,7 @@ def run_show(args: argparse.Namespace) -> None:
         target = " ".join(str(record.target[k]) for k in ("kind", "arch", "mcpu", "num-cores")
                           if k in record.target)  # fmt: skip
         print(f"{record.op}  {ext.records.shape_text(record)}  {target}: {_how(record)}")
-        print(f"    {json.dumps(_chosen(dict(record.config)))}")
+        print(f"    {json.dumps(changed_fields(record.config))}")
     files = ", ".join(map(str, paths)) or "no file"
     print(f"{len(chosen)} of {len(every)} records of {files}")
 
@@ -90,12 +91,6 @@ def _how(record: ext.records.Record) -> str:
         text += f", heuristic {record.baseline_us:.4g} µs"
     text += f", {record.method} {record.date[:10]}"
     return text if record.is_current else f"{text}, of another version: not used"
-
-
-def _chosen(config: dict[str, object]) -> dict[str, object]:
-    """The fields that are not the usual."""
-    usual = ext.LoweringConfig().to_json()
-    return {name: value for name, value in config.items() if value != usual.get(name)}
 
 
 def run_merge(args: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ from enum import Enum
 import numpy as np
 
 from tvm_iree_ext.base.errors import LayoutError
+from tvm_iree_ext.base.lazy import method_from
 from tvm_iree_ext.layout import ownership
 from tvm_iree_ext.layout.distribute import held_indices
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
@@ -38,8 +39,9 @@ class Movement(Enum):
 class Conversion:
     """A verdict, the reason in words, and where each lane's result registers come from.
 
-    With ``H`` subgroups of ``L`` lanes and ``R`` registers a lane in the result, the three source
-    arrays have shape ``[H, L, R]``; :meth:`perform` follows them.
+    It is of layout ``source`` to layout ``result``.  With ``H`` subgroups of ``L`` lanes and ``R``
+    registers a lane in the result, the three source arrays have shape ``[H, L, R]``;
+    :meth:`perform` follows them.
 
     ``xor_masks`` is a butterfly, where one exists for a SHUFFLE: R masks, ascending.  In step k
     every lane takes one value from lane ``lane ^ xor_masks[k]``, for its result register
@@ -48,11 +50,15 @@ class Conversion:
 
     movement: Movement
     reason: str
+    source: NestedLayout = field(repr=False)
+    result: NestedLayout = field(repr=False)
     source_subgroup: np.ndarray = field(repr=False)
     source_lane: np.ndarray = field(repr=False)
     source_register: np.ndarray = field(repr=False)
     xor_masks: Ints | None = None
     xor_registers: np.ndarray | None = field(default=None, repr=False)
+
+    _repr_svg_ = method_from("tvm_iree_ext.layout.pictures.shown_layout", "conversion_svg")
 
     def perform(self, parts: np.ndarray) -> np.ndarray:
         """The result's registers ``[H, L, R]`` from the source's ``parts[H, L, ...]``."""
@@ -123,7 +129,15 @@ the lanes of each subgroup can exchange them by shuffles
         movement, moved = Movement.IN_LANE, None
     reason = _reason(movement, moved, have, want, source.undistributed_shape)
     return Conversion(
-        movement, reason, source_subgroup, source_lane, source_register, masks, registers
+        movement,
+        reason,
+        source,
+        result,
+        source_subgroup,
+        source_lane,
+        source_register,
+        masks,
+        registers,
     )
 
 

@@ -22,6 +22,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from tvm_iree_ext.base.errors import LayoutError
+from tvm_iree_ext.base.lazy import method_from
 
 Ints = tuple[int, ...]
 Level = Literal["subgroup", "thread"]  # the two levels that hardware ids count
@@ -90,6 +91,8 @@ class NestedLayout:
         """The MLIR attribute, letter for letter as IREE prints it."""
         parameters = ", ".join(f"{name} = {list(getattr(self, name))}" for name in FIELDS)
         return f"#iree_vector_ext.nested_layout<{parameters}>"
+
+    _repr_svg_ = method_from("tvm_iree_ext.layout.pictures.shown_layout", "layout_svg")
 
     @property
     def rank(self) -> int:

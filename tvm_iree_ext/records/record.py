@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.base.lazy import method_from
 from tvm_iree_ext.base.limited_reading import json_value, shown
 from tvm_iree_ext.base.signature import is_shape
 from tvm_iree_ext.runtime.manifest import installed_versions
@@ -96,6 +97,8 @@ class Record:
             config,
             **{"date": now, **fields},
         )
+
+    _repr_html_ = method_from("tvm_iree_ext.records.record_list", "record_html")
 
     @property
     def time_us(self) -> float:

@@ -17,6 +17,7 @@ from tvm_iree_ext.records.metaschedule_lines import (
     record_lines,
 )
 from tvm_iree_ext.records.record import Record
+from tvm_iree_ext.records.record_list import RecordList
 
 VARIABLE = "TVM_IREE_EXT_RECORDS"
 _BYTES = 1 << 30  # of a file, at most; a record has about a thousand
@@ -42,7 +43,7 @@ def shipped_records() -> tuple[Path, ...]:
     return tuple(sorted(folder.glob("*.jsonl")))
 
 
-def read(path: Path) -> list[Record]:
+def read(path: Path) -> RecordList:
     """The records of a file, in order; a line that is torn or foreign is skipped, with a warning.
 
     A folder is one of MetaSchedule's databases.
@@ -50,7 +51,7 @@ def read(path: Path) -> list[Record]:
     Raises:
         TuningError: where it cannot be read.
     """
-    return [record for _, record in read_lines(_file(path)) if record is not None]
+    return RecordList(one for _, one in read_lines(_file(path)) if one is not None)
 
 
 def read_lines(path: Path) -> list[tuple[bytes, Record | None]]:

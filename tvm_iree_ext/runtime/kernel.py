@@ -162,6 +162,11 @@ class Kernel(LoadedArtifact):
         target = " ".join(str(self.target[k]) for k in ("kind", "arch", "mcpu") if k in self.target)
         return f"<Kernel {self.op}({operands}) -> {results} for {target}, {self.provenance} config>"
 
+    def _repr_html_(self) -> str:
+        from tvm_iree_ext.runtime.artifact_html import kernel_html
+
+        return kernel_html(self.manifest)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its folder, from which the kernel is loaded again."""
         return functools.partial(load, lazy=not self.is_opened), (self.folder,)

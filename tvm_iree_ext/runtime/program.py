@@ -343,6 +343,11 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         target = " ".join(str(self.target[k]) for k in ("kind", "mcpu") if k in self.target)
         return f"<Program {self.name}: {', '.join(self._functions)} for {target}>"
 
+    def _repr_html_(self) -> str:
+        from tvm_iree_ext.runtime.artifact_html import program_html
+
+        return program_html(self.manifest)
+
     def __eq__(self, other: object) -> bool:
         return self is other
 

@@ -103,6 +103,17 @@ class Profile:
         """The time of all kernels; the rest is checks, memory and the virtual machine."""
         return sum(one.seconds for one in self.kernels)
 
+    @property
+    def headline(self) -> str:
+        """A line for the call: its time, its kernels, and what passes outside of them."""
+        calls = sum(one.calls for one in self.kernels)
+        rest = max(self.seconds - self.kernel_seconds, 0.0)
+        return (
+            f"{self.function}: {self.seconds * 1e6:.1f} us a call with"
+            f" {_number(self.threads, 'thread')}; {_number(calls, 'call')} of"
+            f" {_number(len(self.kernels), 'kernel')}, and {rest * 1e6:.1f} us outside of them"
+        )
+
     def rows(self, peaks: MachinePeaks | None = None) -> list[list[str]]:
         """The cells of the table, below the names of its columns."""
         table = [list(_COLUMNS)]
@@ -130,13 +141,7 @@ class Profile:
             width: columns of the terminal, in which each kernel takes several lines where it has
                 to; by default any number.
         """
-        calls = sum(one.calls for one in self.kernels)
-        rest = max(self.seconds - self.kernel_seconds, 0.0)
-        lines = [
-            f"{self.function}: {self.seconds * 1e6:.1f} us a call with"
-            f" {_number(self.threads, 'thread')}; {_number(calls, 'call')} of"
-            f" {_number(len(self.kernels), 'kernel')}, and {rest * 1e6:.1f} us outside of them"
-        ]
+        lines = [self.headline]
         cells = self.rows(peaks)
         if peaks is None:
             cells = [[*row[:6], *row[7:]] for row in cells]
@@ -146,6 +151,17 @@ class Profile:
 
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        from tvm_iree_ext.runtime.artifact_html import profile_html
+
+        return profile_html(
+            self.headline,
+            (
+                (one.kernel, one.calls, one.seconds, one.seconds / self.seconds, one.gflops)
+                for one in self.kernels
+            ),
+        )
 
     def trace(self) -> dict[str, Any]:
         """The shortest call as a trace that Chrome and Perfetto show, in microseconds."""

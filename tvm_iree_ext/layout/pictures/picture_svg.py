@@ -27,16 +27,16 @@ _TEXT_WIDTH = 4 * _HELD_WIDTH
 
 _HUES = (0.58, 0.11, 0.38, 0.93, 0.76, 0.48, 0.02, 0.20)
 _STYLE = """
-text { font-family: Helvetica, Arial, sans-serif; font-size: 12px; fill: #1f2933 }
-.head { font-size: 17px; font-weight: bold }
-.lane { font-size: 12px; font-weight: bold; text-anchor: middle }
-.register { font-size: 8px; fill: #45525f; text-anchor: middle }
-.axis { font-size: 9px; fill: #66727f; text-anchor: middle }
-.row { font-size: 9px; fill: #66727f; text-anchor: end }
-.gap { font-size: 10px; fill: #66727f; text-anchor: middle }
-.box { stroke: #ffffff; stroke-width: 1.5 }
-.first { fill: none; stroke: #1f2933; stroke-width: 1.5 }
-.strip { fill: url(#hatch); stroke: #ffffff; stroke-width: 1.5 }
+.nested-layout text { font-family: Helvetica, Arial, sans-serif; font-size: 12px; fill: #1f2933 }
+.nested-layout .head { font-size: 17px; font-weight: bold }
+.nested-layout .lane { font-size: 12px; font-weight: bold; text-anchor: middle }
+.nested-layout .register { font-size: 8px; fill: #45525f; text-anchor: middle }
+.nested-layout .axis { font-size: 9px; fill: #66727f; text-anchor: middle }
+.nested-layout .row { font-size: 9px; fill: #66727f; text-anchor: end }
+.nested-layout .gap { font-size: 10px; fill: #66727f; text-anchor: middle }
+.nested-layout .box { stroke: #ffffff; stroke-width: 1.5 }
+.nested-layout .first { fill: none; stroke: #1f2933; stroke-width: 1.5 }
+.nested-layout .strip { fill: url(#hatch); stroke: #ffffff; stroke-width: 1.5 }
 """
 _HATCH = (
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"'
@@ -62,15 +62,7 @@ def svg_picture(
     Raises:
         LayoutError: when the layout is not well-formed or does not fit the hardware.
     """
-    layout.verify()
-    picture = Picture(
-        layout,
-        layout.subgroup_period if num_subgroups is None else num_subgroups,
-        layout.lane_period if subgroup_size is None else subgroup_size,
-        max_cells,
-        max_cells,
-    )
-    return _Drawing(picture).svg()
+    return LayoutDrawing(layout, num_subgroups, subgroup_size, max_cells).svg()
 
 
 def save_svg(
@@ -101,15 +93,30 @@ def save_svg(
             partial.unlink()
 
 
-class _Drawing:
-    """Shapes from top to bottom; ``bottom`` is where the next one may start."""
+class LayoutDrawing:
+    """Shapes from top to bottom; ``bottom`` is where the next one may start.
 
-    def __init__(self, picture: Picture) -> None:
-        self.picture = picture
+    Arguments and errors are those of :func:`svg_picture`.
+    """
+
+    def __init__(
+        self,
+        layout: NestedLayout,
+        num_subgroups: int | None,
+        subgroup_size: int | None,
+        max_cells: int,
+    ) -> None:
+        layout.verify()
+        self.picture = picture = Picture(
+            layout,
+            layout.subgroup_period if num_subgroups is None else num_subgroups,
+            layout.lane_period if subgroup_size is None else subgroup_size,
+            max_cells,
+            max_cells,
+        )
         self.shapes: list[str] = []
         self.labels: list[str] = []
         self.bottom = self.right = 0
-        layout = picture.layout
         self.tile = (1, 1, *layout.element_tile)[-2:]
         self.writes_registers = self.tile[0] * self.tile[1] <= _LARGEST_TILE
         lane_width = 8 * len(str(picture.subgroup_size - 1)) + 12
@@ -127,9 +134,27 @@ class _Drawing:
             self.local_x += _AXIS_CHARACTER * max(len(row.label) for row in picture.rows) + 8
         local_width = _AXIS_CHARACTER * max(len(row.local) for row in picture.rows) + 8
         self.left = self.local_x + max(56, local_width) if layout.rank else _MARGIN
+        self.draw()
 
-    def svg(self) -> str:
-        """The whole file."""
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.right + _MARGIN, self.bottom + _MARGIN
+
+    def svg(self, x: int = 0, y: int = 0) -> str:
+        """The whole file; or a part of another drawing, at a place in that."""
+        width, height = self.size
+        place = f' x="{x}" y="{y}"' if x or y else ""
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="nested-layout"{place}'
+            f' width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
+            f"<style>{_STYLE}</style>\n{_HATCH}\n"
+            f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
+        )
+        return head + "\n".join(self.shapes + self.labels) + "\n</svg>\n"
+
+    def draw(self) -> None:
+        """All of it, from the title down."""
         self.text(_MARGIN, 34, "head", self.picture.title)
         self.bottom, self.right = 34, _MARGIN + 9 * len(self.picture.title)
         self.line(self.picture.holding)
@@ -144,13 +169,6 @@ class _Drawing:
         for part in self.picture.slices:
             self.slice(part)
         self.held()
-        width, height = self.right + _MARGIN, self.bottom + _MARGIN
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
-            f' viewBox="0 0 {width} {height}">\n<style>{_STYLE}</style>\n{_HATCH}\n'
-            f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
-        )
-        return head + "\n".join(self.shapes + self.labels) + "\n</svg>\n"
 
     def legend(self) -> None:
         """One swatch for each group of subgroups that hold the same."""
