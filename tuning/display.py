@@ -79,7 +79,8 @@ def _table(session: Session, width: int) -> str:
 def progress_cells(tuner: Tuner) -> tuple[str, ...]:
     """The heuristic's time, the best, the gain, trials and failed trials of a task."""
     return (
-        time_text(tuner.baseline_us),
+        # Beside what was kept stands the time that it was compared with.
+        time_text(tuner.confirmed[1] if tuner.confirmed else tuner.baseline_us),
         time_text(best_us(tuner)),
         f"{gain(tuner):.2f}x",
         str(tuner.trials),

@@ -5,9 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 
+import computed_measurer
 import pytest
+from computed_measurer import Computed
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import TuningError
@@ -17,34 +18,6 @@ from tvm_iree_ext.tuning.base.task import Task
 from tvm_iree_ext.tuning.session import tune
 
 OP = ext.ops.topk((4, 3000), dimension=1, k=8)
-
-
-@dataclass
-class Measurement:
-    candidate_id: object
-    status: str
-    times_us: tuple
-    message: str = ""
-
-
-class Computed:
-    """Times as a function of the config, with what may go wrong."""
-
-    def __init__(self, time_us, after=lambda number: None):
-        self.time_us, self.after, self.waiting, self.tried = time_us, after, [], []
-
-    def submit(self, candidate_id, op, config, operands=None):
-        self.tried.append(config)
-        self.waiting.append(Measurement(candidate_id, *self.measure(config)))
-
-    def measure(self, config):
-        time = self.time_us(config)
-        return ("ok", (time,)) if isinstance(time, float) else (time, ())
-
-    def results(self):
-        while self.waiting:
-            self.after(len(self.tried))
-            yield self.waiting.pop(0)
 
 
 def by_vectors(config):
@@ -119,7 +92,9 @@ def test_a_killed_session_ends_with_the_records_of_one_that_was_not(tmp_path, mo
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     run(whole, Computed(by_vectors), model=model)
 
-    killed = subprocess.run([sys.executable, "-c", KILLED, __file__, cut, model])
+    support = {**os.environ, "PYTHONPATH": os.path.dirname(computed_measurer.__file__)}
+    command = [sys.executable, "-c", KILLED, __file__, cut, model]
+    killed = subprocess.run(command, env=support)
     assert killed.returncode == -signal.SIGKILL
     before = len(Database(cut).records())
     measurer = Computed(by_vectors)
@@ -256,3 +231,40 @@ def test_what_is_shown_meanwhile_fits_a_terminal_of_80_columns(tmp_path):
         assert max(map(len, lines[1:])) <= width
         assert "…" not in "".join(lines)
         assert "heuristic" in " ".join(lines)
+
+
+def test_a_notebook_shows_how_far_a_session_is_and_how_it_ended(tmp_path):
+    seen = []
+
+    def update(session):
+        seen.append(session._repr_html_())
+
+    session = run(tmp_path / "records.jsonl", Computed(by_vectors), update=update)
+    (tuner,) = session.tuners
+    assert "measuring the heuristics" in seen[0]
+    assert any("searching; " in html and " left<" in html for html in seen)
+    last = session._repr_html_()
+    assert last == seen[-1]
+    assert "all trials done: " in last
+    drawn = sum(one.time_us is not None for one in tuner.curve)
+    assert last.count("<circle") == drawn < tuner.trials  # not those that crashed
+    assert "1.00x" not in last
+    assert "vectors=16" in last
+    assert tuner._repr_html_() in last
+
+
+def test_a_task_that_is_left_out_says_why_in_a_notebook(tmp_path):
+    other = ext.ops.topk((4, 2000), dimension=1, k=8)
+    tasks = [Task("one", OP), Task("two", other)]
+    calls = iter(range(1000))
+    measurer = Computed(lambda config: "wrong" if next(calls) < 3 else 5.0)
+    session = tune(
+        tasks,
+        database=tmp_path / "records.jsonl",
+        measurer=lambda: contextlib.nullcontext(measurer),
+        effort="quick",
+        model="none",
+        trials=2,
+    )
+    assert session.tuners[0].skipped
+    assert "left out: one: the heuristic" in session._repr_html_()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.base.html_parts import titled
 from tvm_iree_ext.records.record import Record, task_key
 from tvm_iree_ext.records.record_files import PathLike, read, read_lines
 from tvm_iree_ext.records.record_list import RecordList, file_html
@@ -42,7 +43,10 @@ class Database:
         return f"Database({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        records = self.records()
+        try:
+            records = self.records()
+        except TuningError as error:  # it was removed since, perhaps
+            return titled(error)
         return file_html(str(self.path), best(records, keep=1), records)
 
     def append(self, record: Record) -> None:

@@ -105,7 +105,7 @@ def step_curve(values: Sequence[float], tries: Sequence[float | None], label: ob
     """
     width, height = _CURVE
     low, high = min(values), max(values)
-    low, high = low - 0.05 * (high - low or high), high + 0.15 * (high - low or high)
+    low, high = 0.95 * low, 1.5 * high or 1.0
     across = (width - 2 * _MARGIN) / max(1, len(values) - 1)
 
     def x(step: int) -> str:

@@ -34,7 +34,8 @@ def records_html(records: Sequence[Record]) -> Html:
 def file_html(path: str, best: Sequence[Record], records: Sequence[Record]) -> Html:
     """What a file holds: the best record of each task, and, folded, all of them."""
     failed = sum(record.status != "ok" for record in records)
-    count = f"{len(records)} records of {len({one.task for one in records})} tasks, {failed} failed"
+    tasks = len({one.task for one in records})
+    count = f"{len(records)} records, of {tasks} task{'s' if tasks > 1 else ''}; {failed} failed"
     if not records:
         return titled(path, "no records")
     every = folded("all records", records_html(records))

@@ -6,7 +6,17 @@ They say what the manifest says: nothing is loaded or run for them.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tvm_iree_ext.base.html_parts import Html, bar, code, facts, folded, joined, table, titled
+from tvm_iree_ext.base.html_parts import (
+    Html,
+    bar,
+    code,
+    escaped,
+    facts,
+    folded,
+    joined,
+    table,
+    titled,
+)
 from tvm_iree_ext.base.lowering_config import changed_fields
 from tvm_iree_ext.base.signature import Operand, shape_text
 from tvm_iree_ext.runtime.manifest import Manifest, ProgramKernel, ProgramManifest
@@ -60,7 +70,7 @@ def program_html(manifest: ProgramManifest) -> Html:
     count = len(kernels)
     shown = {k: v for k, v in manifest.resources.items() if k not in ("provenance", "kernels")}
     parts = [
-        titled(manifest.name, f"for {target_text(manifest.target)}"),
+        titled(manifest.name or "program", f"for {target_text(manifest.target)}"),
         table(("function", "takes", "gives"), functions, left=(0, 1, 2)),
     ]
     if kernels:
@@ -69,7 +79,7 @@ def program_html(manifest: ProgramManifest) -> Html:
             titled(f"{count} kernel{'s' if count > 1 else ''}"),
             table(header, kernels, left=(0, 1, 2, 3)),
         ]
-    return joined((*parts, folded("resources", facts(_facts_of(shown)))))
+    return joined((*parts, folded("resources", values_html(shown))))
 
 
 def profile_html(title: str, rows: Iterable[tuple[ProgramKernel, int, float, float, Any]]) -> Html:
@@ -99,9 +109,9 @@ def profile_html(title: str, rows: Iterable[tuple[ProgramKernel, int, float, flo
 def sources_html(kernel: ProgramKernel) -> Html:
     """The operations that a kernel came of, many of them folded."""
     first, more = kernel.sources[:_MOST_SOURCES], kernel.sources[_MOST_SOURCES:]
-    lines = joined(first, Html("<br>"))
+    lines = joined(first, Html("<br/>"))
     return (
-        joined((lines, folded(f"{len(more)} more", joined(more, Html("<br>"))))) if more else lines
+        joined((lines, folded(f"{len(more)} more", joined(more, Html("<br/>"))))) if more else lines
     )
 
 
@@ -117,23 +127,18 @@ def _operand_html(operand: Operand) -> Html:
 
 
 def _types_html(operands: Iterable[Operand]) -> Html:
-    return joined((code(one) for one in operands), Html("<br>"))
+    return joined((code(one) for one in operands), Html("<br/>"))
 
 
 def values_html(values: Mapping[str, Any]) -> Html:
     """A line for each value of a JSON object, with its name; long ones are folded."""
-    return joined(
-        (joined((name, " ", _value_html(value))) for name, value in values.items()), Html("<br>")
-    )
+    return joined(_line_html(name, _value_text(value)) for name, value in values.items())
 
 
-def _facts_of(values: Mapping[str, Any]) -> list[tuple[str, Html]]:
-    return [(name, _value_html(value)) for name, value in values.items()]
-
-
-def _value_html(value: Any) -> Html:
-    text = _value_text(value)
-    return code(text) if len(text) <= _LONG else folded(f"{text[: _LONG - 20]}...", code(text))
+def _line_html(name: str, text: str) -> Html:
+    if len(text) > _LONG:
+        return folded(f"{name} {text[: _LONG - 20]}...", code(text))
+    return Html(f"<div>{escaped(name)} {code(text)}</div>")
 
 
 def _value_text(value: Any) -> str:
