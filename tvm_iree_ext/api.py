@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.base.suggestions import suggesting
 from tvm_iree_ext.building import known_builds
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.records.record_files import DatabaseLike
@@ -45,6 +46,7 @@ def build(
 ) -> Program: ...
 
 
+@suggesting
 def build(
     source: Op | Imported | ir.IRModule,
     target: TargetLike = "llvm",
@@ -114,6 +116,7 @@ def _kernel(
     return kernel
 
 
+@suggesting
 def lower(
     op: Op,
     target: TargetLike = "llvm",

@@ -1,8 +1,12 @@
 """What somebody may have meant by a word that is not known: the one place for such guesses."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _NEAR = 0.6  # difflib's own ratio for words that are alike
 
@@ -25,6 +29,32 @@ def meant(word: object, known: Iterable[str], also: Mapping[str, str] | None = N
 def did_you_mean(word: object, known: Iterable[str], also: Mapping[str, str] | None = None) -> str:
     """``; did you mean 'attention'?`` for a message, empty where no name is near."""
     return "" if (name := meant(word, known, also)) is None else f"; did you mean {name!r}?"
+
+
+def suggesting(function: _Function) -> _Function:
+    """The function; its TypeError for a mistyped argument's name says which may have been meant.
+
+    ``scan() got an unexpected keyword argument 'dimenson'; did you mean 'dimension'?``  Its
+    signature stays, and a call that is right takes no longer than one more call in Python.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except TypeError:
+            import inspect
+
+            known = inspect.signature(function).parameters
+            unknown = next((name for name in named if name not in known), None)
+            if unknown is None:
+                raise
+            raise TypeError(
+                f"{function.__name__}() got an unexpected keyword argument {unknown!r}"
+                f"{did_you_mean(unknown, known)}"
+            ) from None
+
+    return call  # type: ignore[return-value]
 
 
 def near_file(path: Path | str) -> str:

@@ -3,10 +3,11 @@
 Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
 """
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.base.suggestions import did_you_mean
+from tvm_iree_ext.base.suggestions import did_you_mean, suggesting
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import arg_compare
 from tvm_iree_ext.ops.families.attention.attention import attention, online_attention
@@ -69,6 +70,11 @@ _MEANT = {"gemm": "matmul", "conv": "conv_2d", "cumsum": "scan", "argmax": "arg_
 
 
 if not TYPE_CHECKING:  # a checker would take any name for one of this module
+    for _name in __all__:
+        if isinstance(globals()[_name], FunctionType):
+            globals()[_name] = suggesting(globals()[_name])
+            globals()[_name].__module__ = __name__  # where pickle finds it
+    del _name
 
     def __getattr__(name: str) -> Any:
         """Nothing; says which name may have been meant.
