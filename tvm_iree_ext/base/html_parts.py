@@ -125,7 +125,8 @@ def step_curve(values: Sequence[float], tries: Sequence[float | None], label: ob
     start = y(values[0])
     return Html(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
-        f' viewBox="0 0 {width} {height}"><title>{escaped(label)}</title>'
+        f' viewBox="0 0 {width} {height}" style="min-width:{width}px">'
+        f"<title>{escaped(label)}</title>"
         f'<path d="M{x(0)} {start}H{width - _MARGIN}" stroke="#888" stroke-dasharray="3 3"/>{dots}'
         f'<path d="{path}" fill="none" stroke="{BLUE}" stroke-width="1.5"/></svg>'
     )
