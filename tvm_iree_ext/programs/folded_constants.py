@@ -18,6 +18,7 @@ from tvm import ir, relax, tirx
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.programs.base.relax_passes import (
+    constant_of,
     relax_functions,
     with_bindings,
     with_constants,
@@ -191,7 +192,7 @@ class _Function:
         self, var: ir.Var, one: _Computed, array: np.ndarray, parameters: dict[str, np.ndarray]
     ) -> Any:
         if not self._names:  # such as a loop's body, whose parameters its callers know
-            return relax.const(array)
+            return constant_of(array)
         name = _name([self._names[leaf] for leaf in one.leaves if leaf in self._names], parameters)
         parameters[name] = array
         return relax.Var(name, var.ty)
@@ -301,7 +302,8 @@ class _Kernels:
             made = operands[0].reshape(shape)
         else:
             result = tvm.runtime.empty(shape, str(var.ty.dtype))
-            arguments = [tvm.runtime.tensor(np.ascontiguousarray(array)) for array in operands]
+            # Not by ascontiguousarray, which makes a scalar a line of one.
+            arguments = [tvm.runtime.tensor(np.asarray(array, order="C")) for array in operands]
             self._library[self._symbols[one.call.args[0].name_hint]](*arguments, result)
             made = result.numpy()
         self._results[var] = made

@@ -36,6 +36,11 @@ def with_functions(mod: ir.IRModule, changed: dict[ir.GlobalVar, Any]) -> ir.IRM
     return mod
 
 
+def constant_of(array: np.ndarray) -> ir.GenericConst:
+    """A constant of the array's own type: TVM would make int64 int32, and float64 float32."""
+    return relax.const(np.asarray(array, order="C"), str(array.dtype))
+
+
 def variables_of(value: Any) -> list[ir.Var]:
     """The variables that an expression names, in order, each as often as it does."""
     found: list[ir.Var] = []

@@ -31,6 +31,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.programs.base.move_functions import move_function
 from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import (
+    constant_of,
     relax_functions,
     with_bindings,
     with_constants,
@@ -370,7 +371,7 @@ class _Function:
     def _in_order(self, value: Any, order: Sequence[int]) -> Any:
         """A tensor with its axes in another order: a constant as another one, else copied."""
         if isinstance(value, ir.GenericConst):
-            return relax.const(np.ascontiguousarray(value.value.numpy().transpose(order)))
+            return constant_of(value.value.numpy().transpose(order))
         shape = [value.ty.shape.values[axis] for axis in order]
         ty = relax.TensorType(shape, value.ty.dtype)
         if value in self._constants:

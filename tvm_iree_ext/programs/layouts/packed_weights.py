@@ -29,6 +29,7 @@ from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import (
+    constant_of,
     relax_functions,
     with_constants,
     with_functions,
@@ -243,7 +244,7 @@ class PackWeights(relax.PyExprMutator):
     def _constant(self, packing: _Packing, value: Any) -> Any:
         """The packed factor."""
         if isinstance(value, ir.GenericConst):
-            return relax.const(np.ascontiguousarray(packing.packed(value.value.numpy())))
+            return constant_of(packing.packed(value.value.numpy()))
         array = packing.packed(self._parameters[value.name])
         key = value.name, array.shape, array.strides
         if key not in self._names:
