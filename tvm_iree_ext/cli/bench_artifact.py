@@ -8,13 +8,17 @@ from typing import Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import ExtError
+from tvm_iree_ext.base.versions import is_runtime_alone
 from tvm_iree_ext.cli.run import ARRAYS, find_function
 
 _QUICK_S = 0.2
+_SUITES = ("all", "peers", "growth", "programs")  # beside those of single ops
 
 
 def is_artifact(word: str) -> bool:
-    """Whether a word names an artifact rather than a suite of cases."""
+    """Whether a word names an artifact; one by a suite's name takes a path such as ./attention."""
+    if not is_runtime_alone() and word in (*ext.bench.SUITES, *_SUITES):
+        return False
     return (Path(word) / "manifest.json").is_file()
 
 

@@ -216,7 +216,7 @@ class Port:
         if array.dtype is not getattr(torch, self.dtype, None):
             came = str(array.dtype).removeprefix("torch.")
             raise CallError(f"{self.name} is {came}; expected {self.dtype}")
-        if array.is_meta and type(array) is torch.Tensor:
+        if str(array.device) == "meta" and type(array) is torch.Tensor:
             raise CallError(f"{self.name} is on meta, where tensors have no elements in memory")
         if not array.is_cpu and not (self.gpu and array.is_cuda):
             raise CallError(f"{self.name} is on {array.device}; {self._wanted}")

@@ -40,6 +40,9 @@ COMPILER_MEMORY, COMPILER_LIMIT_S = 4 << 30, 600.0
 """Of IREE's compiler, before the text: it has a thread, and a stack, for each core."""
 
 
+_PART_BYTES = 1 << 24  # of a file that is read at once
+
+
 def read(
     source: str | bytes | os.PathLike[str],
     *,
@@ -100,7 +103,11 @@ def _text(source: Any, limit_bytes: int) -> bytes:
 def _file(name: str, limit_bytes: int) -> bytes:
     try:
         with opened(name) as file:
-            return file.read(limit_bytes + 1)
+            parts, left = [], limit_bytes + 1  # by parts: a read takes memory for all it may give
+            while left and (part := file.read(min(left, _PART_BYTES))):
+                parts.append(part)
+                left -= len(part)
+            return b"".join(parts)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         hint = near_file(name) if isinstance(error, FileNotFoundError) else ""
         raise MlirError(f"{name}: {getattr(error, 'strerror', None) or error}{hint}") from None
