@@ -9,7 +9,7 @@ from typing import Any
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.base.versions import is_runtime_alone
-from tvm_iree_ext.cli.run import ARRAYS, find_function
+from tvm_iree_ext.cli.run import ARRAYS, arguments_of, find_function
 
 _QUICK_S = 0.2
 _SUITES = ("all", "peers", "growth", "programs")  # beside those of single ops
@@ -37,11 +37,7 @@ def bench_artifact(args: argparse.Namespace, threads: Sequence[int]) -> int:
     """Time the calls with each number of threads, and print a line for each."""
     name, function = find_function(args.suite, args.function)
     signature = function.signature
-    if args.inputs is None:
-        arguments = ext.program_checks.noise(name, signature)
-    else:
-        arrays = ext.program_checks.read_arrays(args.inputs)
-        arguments = ext.program_checks.arguments(name, signature, arrays)
+    arguments = arguments_of(name, signature, args.inputs)
     sizes = [one.nbytes for one in arguments if one is not None]
     print(f"{name}: {_bytes(sum(sizes))} of arguments")
     counts: Sequence[int | None] = threads if _has_threads(ext.load(args.suite)) else [None]

@@ -9,7 +9,7 @@ from tvm_iree_ext.base.errors import CallError, ExtError
 from tvm_iree_ext.base.text_tables import width_of
 from tvm_iree_ext.base.versions import is_runtime_alone
 from tvm_iree_ext.cli.parser import count_from
-from tvm_iree_ext.cli.run import ARRAYS, find_function
+from tvm_iree_ext.cli.run import ARRAYS, arguments_of, find_function
 
 
 def add_profile(commands: argparse._SubParsersAction) -> None:
@@ -52,11 +52,7 @@ def run_profile(args: argparse.Namespace) -> None:
     if isinstance(function, ext.Kernel):
         raise CallError(f"{args.program} is the kernel of one op; profile takes a program")
     signature = function.signature
-    if args.inputs is None:
-        arguments = ext.program_checks.noise(name, signature)
-    else:
-        arrays = ext.program_checks.read_arrays(args.inputs)
-        arguments = ext.program_checks.arguments(name, signature, arrays)
+    arguments = arguments_of(name, signature, args.inputs)
     try:
         with nullcontext() if args.threads is None else ext.threads(args.threads):
             profile = function.profile(*arguments, runs=args.runs)

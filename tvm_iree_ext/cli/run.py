@@ -68,3 +68,11 @@ def find_function(program: str, name: str | None) -> tuple[str, Any]:
         hint = did_you_mean(name, loaded)
         raise CallError(f"{program} has no function {name!r}; there are {', '.join(loaded)}{hint}")
     return name, loaded[name]
+
+
+def arguments_of(name: str, signature: Any, inputs: str | None) -> list[Any]:
+    """Arguments of a function from a file of arrays, or noise where none is named."""
+    if inputs is None:
+        return list(ext.program_checks.noise(name, signature))
+    arrays = ext.program_checks.read_arrays(inputs)
+    return list(ext.program_checks.arguments(name, signature, arrays))
