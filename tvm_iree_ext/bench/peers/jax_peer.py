@@ -37,11 +37,11 @@ def _opened(
 ) -> Call:
     import jax
 
-    jax.config.update("jax_enable_x64", True)
-    arrays = placed(list(values.values()), threads)
-    if donated is not None:
-        arrays[donated] = arrays[donated].copy()  # else it may be the caller's memory
-    compiled = jax.jit(function, donate_argnums=donated).lower(*arrays).compile()
+    with jax.enable_x64(True):  # else it takes numbers of 64 bits for 32
+        arrays = placed(list(values.values()), threads)
+        if donated is not None:
+            arrays[donated] = arrays[donated].copy()  # else it may be the caller's memory
+        compiled = jax.jit(function, donate_argnums=donated).lower(*arrays).compile()
 
     def in_place() -> Any:
         assert donated is not None

@@ -126,7 +126,6 @@ def reference(case: ProgramCase, subject: ProgramSubject) -> list[np.ndarray]:
         import jax
 
         jax.config.update("jax_platforms", "cpu")
-        jax.config.update("jax_enable_x64", False)
         arguments = model.arguments
         is_wide = case.reference == "float64"
         if is_wide:
