@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from costly_cases import part_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,6 +21,29 @@ pytest.register_assert_rewrite("agreement", "relax_programs")
 if os.environ.get("TVM_IREE_EXT_TEST_ALL"):
     # All packages that tests need were installed: one that cannot be imported is a failure.
     pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-cases", action="store_true", help="also of costly tests, and long tests"
+    )
+
+
+@pytest.hookimpl(trylast=True)  # among those that -k and -m leave
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests, and most cases of each costly test, unless all are asked for."""
+    if config.getoption("--all-cases"):
+        return
+    left_out = {item for item in items if item.get_closest_marker("long")}
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("costly") and item not in left_out:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        left_out.update(set(cases) - set(part_of(cases)))
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
 
 # What a developer has tuned must not change what the tests build.
 os.environ["TVM_IREE_EXT_RECORDS"] = os.devnull

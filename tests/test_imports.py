@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -106,13 +107,20 @@ USER_MAY = {
 IMPORTERS = ("import_module", "__import__", "importorskip")
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """What may import or makes a class, of a file that several tests read."""
+    kinds = ast.Import | ast.ImportFrom | ast.Call | ast.ClassDef
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+
+
 def imports(path: Path, module: str, modules: set[str]) -> Iterator[tuple[int, str]]:
     """Line and full name of all that a file imports, in functions too: ``tvm_iree_ext.tir``.
 
     Where a name is imported from a module, it is the module's own; a submodule's name is its own.
     """
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         match node:
             case ast.Import():
                 yield from ((node.lineno, alias.name) for alias in node.names)
@@ -377,7 +385,7 @@ def test_a_public_class_name_stands_for_one_class(modules):
     """A reader who searches for a name meets one class."""
     places: dict[str, list[str]] = {}
     for path in modules.values():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -19,6 +19,7 @@ COUNT = dict.fromkeys(ENTRIES, 12) | {
 CHUNKS = 3
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.parametrize("name", ENTRIES)
 def test_random_cases_agree_with_the_reference(name, chunk):

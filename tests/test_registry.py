@@ -42,6 +42,7 @@ class Canonical:
         return ir.IRModule({op.entry: op.prim_func()})
 
 
+@pytest.mark.costly
 @entries
 def test_the_canonical_function_computes_the_op(entry, monkeypatch):
     monkeypatch.setattr("tvm_iree_ext.schedules.dispatch.RULES", (Canonical(),))

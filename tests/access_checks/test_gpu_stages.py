@@ -61,11 +61,13 @@ def forgets_stores(func, _mod, _ctx):
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.BufferStore, store)))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", [CUDA, ROCM])
 def test_a_right_kernel_is_right_after_every_pass(target):
     assert first_wrong_on_device(lambda: wrong_with_the_product(target)) == ""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("stage", DEVICE_STAGES[1:])
 def test_a_fault_in_a_pass_shows_after_it(monkeypatch, stage):
     plant(monkeypatch, stage, forgets_stores)
@@ -73,6 +75,7 @@ def test_a_fault_in_a_pass_shows_after_it(monkeypatch, stage):
         assert wrong_with_the_product(ROCM if stage == RAW else CUDA)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("stage", "target"), [("s_tir.InjectSoftwarePipeline", CUDA), ("privatize_local", ROCM)]
 )
@@ -134,6 +137,7 @@ def test_an_index_outside_of_its_dimension_is_refused_until_buffers_are_flat():
     simulated_after(DEVICE_STAGES[-1]).check()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", [CUDA, ROCM])
 def test_random_cases_are_right_after_every_pass(target):
     cases = kernel_checks.random_cases(["pack", "attention", "grouped_matmul"], count=1)

@@ -70,6 +70,7 @@ def test_a_kernel_that_stays_within_gives_its_results_at_each_place(built):
         np.testing.assert_array_equal(y, 2 * np.arange(outside.COUNT))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("off", "said"),
     [

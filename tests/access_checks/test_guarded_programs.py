@@ -108,6 +108,7 @@ def test_nothing_is_read_outside_of_a_buffer(name):
     s_tir.analysis.OOBChecker()(scheduled(program(m, make, results)))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", CASES)
 def test_a_lane_reads_nothing_outside_of_a_buffer(name):
     m, make, results, of = with_a_producer_and_a_consumer(name)

@@ -59,6 +59,7 @@ def test_an_interrupt_in_a_pass_is_no_error_of_a_build(monkeypatch, module, func
     build()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "first",
     [

@@ -40,6 +40,7 @@ assert not failed and tvm_ffi.core.torch is torch
 """
 
 
+@pytest.mark.costly
 @needs_torch
 @pytest.mark.parametrize("code", [LATER, BESIDE], ids=["later", "beside"])
 def test_pytorch_works_whenever_it_is_imported(code):

@@ -19,6 +19,7 @@ def test_is_made_by_a_public_function_of_the_dialects_name(entry):
     assert entry.summary
 
 
+@pytest.mark.costly
 @entries
 def test_random_cases_fit_the_op_and_the_reference(entry):
     for seed in range(5):

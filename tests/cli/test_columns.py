@@ -36,6 +36,7 @@ def on_a_terminal(arguments, columns=80):
     return process.wait(), said.decode()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "arguments",
     [["list"], ["--help"], ["records", "show", "--shipped", "--op", "scan"], ["doctor"]],

@@ -146,6 +146,7 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.stdout, done.stderr) == ("141\n", "")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "arguments",
     [["list"], ["--help"], ["build", "attention", "--help-op"], ["records", "--help"]],

@@ -55,7 +55,8 @@ def test_the_library_is_the_same_on_any_machine(tmp_path, monkeypatch):
     assert libraries[0] == libraries[1]
 
 
-@pytest.mark.parametrize(("functions", "parts"), [(1, 1), (7, 1), (8, 2), (70, 8)])
+@pytest.mark.costly
+@pytest.mark.parametrize(("functions", "parts"), [(1, 1), (7, 1), (8, 2), (36, 8)])
 def test_a_part_has_some_functions(functions, parts):
     assert code_parts.part_count(module(functions), HERE) == parts
 

@@ -26,6 +26,7 @@ np.save(found, arrays[-1])
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("op", "wanted"),
     [

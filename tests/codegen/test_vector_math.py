@@ -67,6 +67,7 @@ CASES = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("target", "vector"),
     [("llvm", True), ("llvm", False), ({"kind": "llvm", "mcpu": "x86-64-v2"}, True)],
@@ -94,6 +95,7 @@ LOGARITHMS = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("target", "vector"),
     [("llvm", True), ("llvm", False), ({"kind": "llvm", "mcpu": "x86-64-v2"}, True)],
@@ -206,6 +208,7 @@ def lowered(function, dtype, depth, guarded):
     return len(finalize()(lower(mod)).script())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("guarded", [False, True], ids=["plain", "guarded"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_chain_of_functions_grows_with_its_length(name, guarded):

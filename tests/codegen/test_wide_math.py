@@ -97,6 +97,7 @@ def operands(name):
     return [*several, (np.abs(sets[2]), sets[1]), (pairs[:, 0], pairs[:, 1])]
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_rounded_once_and_special_as_in_c(name):
@@ -116,6 +117,7 @@ def test_rounded_once_and_special_as_in_c(name):
         assert (np.abs(result[differs] - wide[differs]) < 0.501 * unit).all()
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(

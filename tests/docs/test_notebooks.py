@@ -29,6 +29,7 @@ def rich(data):
     return {"text/html", "image/svg+xml"} & {*data}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_notebook_runs_and_shows_what_it_holds(notebooks, name):
     path = notebooks.NOTEBOOKS / f"{name}.ipynb"

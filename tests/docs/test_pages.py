@@ -1,6 +1,7 @@
 """The snippets of each page run, and show what they print."""
 
 import doctest
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,8 @@ ELSEWHERE = {
 }
 
 
-def pages(root):
-    return [path for path in sorted((root / "docs").rglob("*.md")) if path.name not in ELSEWHERE]
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.name not in ELSEWHERE]
 
 
 @pytest.fixture(autouse=True)
@@ -24,13 +25,11 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_every_snippet_runs(root):
-    attempted = {}
-    for page in pages(root):
-        result = doctest.testfile(str(page), module_relative=False)
-        assert result.failed == 0, page
-        attempted[page.name] = result.attempted
-    assert attempted["attention.md"] > 10
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_snippet_runs(page):
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.failed == 0
+    assert result.attempted > 10 or page.name != "attention.md"
 
 
 def test_what_is_run_elsewhere_is_there(root):

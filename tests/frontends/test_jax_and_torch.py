@@ -318,6 +318,7 @@ def test_a_transformer_layer_of_any_batch_and_number_of_tokens():
         same(program, layer, torch.randn(batch, tokens, 16), rtol=1e-5)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_torch_module_of_halves(dtype):
     torch = needs("torch", "pytorch")
@@ -402,6 +403,7 @@ def test_says_what_is_not_installed(monkeypatch, build, missing, said):
         build(lambda x: x, np.zeros(3))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("page", "module", "extra"),
     [("jax.md", "jax", "jax"), ("pytorch.md", "iree.turbine.aot", "pytorch")],

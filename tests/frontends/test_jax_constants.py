@@ -16,6 +16,7 @@ def small(monkeypatch):
     monkeypatch.setattr(jax_constants, "_LARGE", 20)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8", "int32"])
 def test_a_constant_passes_as_it_lies(kind, tmp_path):
     held = jax.numpy.asarray(np.arange(30).reshape(6, 5).astype(kind))

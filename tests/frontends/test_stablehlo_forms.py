@@ -21,6 +21,7 @@ def same(function, *arguments, tolerance=0.0):
         )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
 def test_unsigned_integers_are_ordered_as_such(dtype):
     largest = np.iinfo(dtype).max

@@ -56,6 +56,7 @@ def test_bags_of_one_length_are_reduced_along_an_axis():
     agrees(module, (indices,), (indices[:1, :2],), (indices[:, :1],), dynamic_shapes=(free,))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("has_last", [False, True])
 def test_bags_begin_at_offsets(has_last):
     """Some are empty."""
@@ -65,6 +66,7 @@ def test_bags_begin_at_offsets(has_last):
     agrees(module, (indices, first), (indices, second))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_rows_of_a_sum_have_factors(dtype):
     indices = torch.tensor([0, 4, 1, PADDING, PADDING, 3])

@@ -302,6 +302,7 @@ def test_integers_are_negated_as_such():
     agrees(negated, torch.tensor(numbers), tolerance=0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("is_affine", [True, False])
 def test_batch_norm_is_one_multiplication_and_addition(kind, is_affine):

@@ -36,6 +36,7 @@ class Cached(torch.nn.Module):
         return (self.cache[:, :, :8] * y).sum((1, 2)), self.count.clone()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("way", ["index_copy", "index", "scatter", "slice"])
 def test_a_cache_is_updated_in_place(way, tmp_path):
     module = Cached(way).eval()

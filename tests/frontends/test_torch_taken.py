@@ -53,6 +53,7 @@ def tracings(monkeypatch):
     return seen
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("function", "x", "is_taken"), CASES)
 def test_only_what_is_not_taken_is_traced_anew(tracings, function, x, is_taken):
     exported(Computed(function), (x,), {})

@@ -69,6 +69,7 @@ def test_a_weight_that_two_layers_share_is_one_constant(tmp_path):
         torch.testing.assert_close(program(x), module(x))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "kind",
     ["bfloat16", "float16", "float64", "uint8", "int16", "bool", "complex64", "float8_e5m2"],

@@ -51,6 +51,7 @@ def drawn(kind, *shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0)).to(kind)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", NARROW, ids=str)
 def test_norms_and_softmax_are_rounded_once(kind):
     def norms(x, image, weight):
@@ -74,6 +75,7 @@ def test_reductions_and_scans_are_rounded_once(kind):
     rounds_once(reduced, drawn(kind, 3, 1000) + 1, 1 + drawn(kind, 3, 60) / 64)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", NARROW, ids=str)
 def test_what_is_computed_of_each_element_is_rounded_once(kind):
     def elementwise(x, other):
@@ -88,6 +90,7 @@ def test_what_is_computed_of_each_element_is_rounded_once(kind):
     rounds_once(elementwise, drawn(kind, 100, 6), drawn(kind, 100, 6).flip(0))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", NARROW, ids=str)
 def test_pools_and_losses_are_rounded_once(kind):
     def images(x, other):

@@ -51,6 +51,7 @@ def test_a_row_is_a_kernel_with_its_registers():
     assert table_markdown([replace(first, resources=spills)]).endswith(", 3 spills, 0 B scratch |")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("case", "target"),
     [

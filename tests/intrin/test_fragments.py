@@ -8,6 +8,7 @@ from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 ROWS = [row for row in mma_table().values() if row.kind not in ("opaque", "virtual_sparse")]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_places_are_those_of_the_lane_map(row):
     lanes = row.subgroup_size

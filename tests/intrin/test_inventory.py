@@ -51,6 +51,7 @@ def check_registers(resources):
     assert resources.spills == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("row", AMD, ids=lambda row: row.name)
 def test_amd(row):
     code = amd_code(row)
@@ -110,6 +111,7 @@ def part_of(text, start, name):
     return part
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
 @pytest.mark.skipif(not (find_tool("ptxas") and find_tool("nvdisasm")), reason="no ptxas, nvdisasm")
 @pytest.mark.parametrize("row", NVIDIA, ids=lambda row: row.name)

@@ -93,6 +93,7 @@ def check_scaled(row, transposed=(), **how):
     np.testing.assert_array_equal(c, np.einsum("mst,ms,stn,sn->mn", a, up, b, down))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_kind(row):
     (check_scaled if row.kind == "scaled" else check)(row)
@@ -138,6 +139,7 @@ LDMATRIX = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("row", "transposed"), LDMATRIX)
 def test_ldmatrix(row, transposed):
     check(row, shared=True, ldmatrix=True, transposed=transposed)
@@ -164,12 +166,14 @@ def check_warpgroup(mma, **how):
 WARPGROUP = [row for row in mma_table().values() if row.kind == "warpgroup"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("mma", WARPGROUP, ids=lambda mma: mma.name)
 @pytest.mark.parametrize("lhs_in_registers", [False, True])
 def test_every_warpgroup_kind(mma, lhs_in_registers):
     check_warpgroup(mma, lhs_in_registers=lhs_in_registers)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("swizzle_bytes", [16, 32, 64, 128])
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
 def test_wgmma_reads_every_placement(swizzle_bytes, k_major):

@@ -94,6 +94,7 @@ def test_kinds_of_one_subgroup_are_refused():
         intrins.multiply(SharedOperand(F16, "rhs", 4), SharedOperand(F16, "lhs", 2, True, 64))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("mma", KINDS, ids=lambda mma: mma.name)
 @pytest.mark.parametrize("lhs_in_registers", [False, True])
 def test_cuda_source(mma, lhs_in_registers, monkeypatch):
@@ -116,6 +117,7 @@ FORMS = (
 )
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
 @pytest.mark.skipif(not (find_tool("ptxas") and find_tool("nvdisasm")), reason="no ptxas, nvdisasm")
 @pytest.mark.parametrize("how", FORMS, ids=str)

@@ -13,6 +13,7 @@ def parts(layout, hardware):
     return to_simt(numbers, layout, *hardware, packed=True).reshape(*hardware, -1)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("unit", [1, 2, 4])
 def test_the_steps_of_random_pairs_bring_every_element_where_it_belongs(unit):
     shuffled = 0

@@ -8,6 +8,7 @@ FOLDER = DATA / "ir"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.mlir"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_front_ends_compute_what_these_computed(built, name):
     program = built(str(FOLDER / f"{name}.mlir"))
@@ -103,6 +104,7 @@ def agreeing(built):
     return built(AGREEING)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("function", "fitting", "wrong", "said"),
     [

@@ -45,6 +45,7 @@ def run_day(gpu, kind, archive, out):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("kind", "chip"), CHIPS)
 def test_checks_pass_and_are_reported(emulated_gpu, tmp_path, kind, chip):
     pytest.importorskip("tinygrad")

@@ -76,6 +76,7 @@ def archive(tmp_path_factory):
     return place / "day.zip"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("status", [REFUSED, LOST_DEVICE, ILLEGAL_ADDRESS, FAULT])
 @pytest.mark.parametrize(
     ("rows_of", "folder"),

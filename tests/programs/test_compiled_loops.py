@@ -72,6 +72,7 @@ def no_control(monkeypatch):
     monkeypatch.setattr(program_control, "_KINDS", dict.fromkeys(program_control._KINDS, fail))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "dtype"),
     [

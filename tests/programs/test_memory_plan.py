@@ -25,6 +25,7 @@ func.func @f(%a: {T}, %w: {T}{more}) -> {results} {{
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("body", "counts"),
     [

@@ -51,6 +51,7 @@ def test_maps_of_any_shape(shape, tmp_path):
     check(m, make, [(shape, "float32")], [x, y], [(x * 2 - np.tanh(y)).astype("float32")], tmp_path)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("rows", [1, 5, 64, 3000])
 def test_dynamic_extents(rows, tmp_path):
     m = Maker(x=(("rows", "columns"), "float32"), y=(("columns",), "float32"))
@@ -127,6 +128,7 @@ def test_transposed_and_strided_and_gathered(tmp_path):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("step", [2, 3, 4])
 @pytest.mark.parametrize("extent", [1, 5, 16, 47])
 def test_elements_that_are_a_few_apart(step, extent, tmp_path):
@@ -153,6 +155,7 @@ def test_elements_that_are_a_few_apart(step, extent, tmp_path):
     check(m, make, [((3, n), "float32")] * 2, [x], expected, tmp_path)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool", "float64"])
 @pytest.mark.parametrize("extents", [(40, 33), ("rows", "columns"), (100, "columns"), (9, 130)])
 def test_transposes(extents, dtype, tmp_path):
@@ -197,6 +200,7 @@ def test_padding_and_concatenation(tmp_path):
     check(m, make, [((11, 11), "float32")], [x, y], [np.concatenate([padded, y])], tmp_path)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 64), (2, 1000), (50, 17)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions(shape, axis, tmp_path):

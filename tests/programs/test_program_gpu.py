@@ -22,6 +22,7 @@ TARGETS = ("cuda:sm_80", "rocm:gfx942")
 
 
 # Each for one of the targets: the kernels' own tests have both.
+@pytest.mark.costly
 @pytest.mark.parametrize(("name", "target"), [*zip(PROGRAMS, itertools.cycle(TARGETS))])
 def test_programs_give_what_was_recorded(name, target):
     imported = import_program(FOLDER / f"{name}.mlir")
@@ -102,6 +103,7 @@ def check_random(seed, target):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_maps_and_reductions(seed, target):

@@ -152,6 +152,7 @@ def check_random(seed, folder):
         np.testing.assert_allclose(one, other, rtol=loose, atol=loose)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs(seed, tmp_path):
     check_random(seed, tmp_path / "p")

@@ -84,6 +84,7 @@ class Places:
             yield self.x[tuple(at)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", [3, 11, 17, 18])
 def test_a_cpu_reads_where_numpy_does(seed, tmp_path):
     places = Places(seed)

@@ -37,6 +37,7 @@ def assert_close(op, operands, got, recorded):
     assert np.all(error <= allowed), f"off by {np.max(error):.3g}, allowed {np.max(allowed):.3g}"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_it_is_written_in_pytorch(name):
     program = PROGRAMS[name]
@@ -47,6 +48,7 @@ def test_as_it_is_written_in_pytorch(name):
     assert_close(op, operands, ext.build(op)(*operands.values()), recorded)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_it_is_lowered_to_iree(name):
     """Batch and heads collapsed; the causal program has a float mask of 0 and -inf."""

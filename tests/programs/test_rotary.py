@@ -34,6 +34,7 @@ class Rotary(torch.nn.Module):
         return scores.softmax(-1) @ value
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("batch", "length", "dtype"), [(1, 7, "bfloat16"), (3, 13, "float32"), (3, 13, "float16")]
 )

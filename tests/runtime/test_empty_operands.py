@@ -291,6 +291,7 @@ def test_every_op_of_the_table_has_a_case():
     assert {case.partition(" ")[0] for case in CASES} == set(ENTRIES)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("case", "extent"), EMPTY)
 def test_an_op_with_a_known_extent_of_0_is_its_reference_or_refused(case, extent):
     why = reasons(case, extent)[0]
@@ -309,6 +310,7 @@ def test_an_op_with_a_known_extent_of_0_is_its_reference_or_refused(case, extent
         agrees(op, given, simulate_op(op, "rocm:gfx942", given).check().results)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("case", "extent"), EMPTY)
 def test_a_call_with_an_extent_of_0_is_the_reference_or_refused(case, extent):
     why = reasons(case, extent)[1]
@@ -337,6 +339,7 @@ def test_a_call_with_an_extent_of_0_is_the_reference_or_refused(case, extent):
         agrees(op, full, called(op, full, names))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("case", "extent"),
     [("tvm_iree_ext.contraction and epilogue", "k"), ("tvm_iree_ext.grouped_matmul", "g")],

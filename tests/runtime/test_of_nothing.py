@@ -61,6 +61,7 @@ def operands(op):
     }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("extent", ["n", 0], ids=["open", "known"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_result_is_its_init_where_nothing_is_combined_with_it(case, extent):
@@ -81,6 +82,7 @@ def test_a_result_is_its_init_where_nothing_is_combined_with_it(case, extent):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", ["scatter", "topk", "scan", "sort", "online_attention"])
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 def test_gpus_are_launched_for_the_inits_alone(case, target):

@@ -43,6 +43,7 @@ def test_a_second_start_does_nothing(clone):
     assert not (clone / ".cache").exists()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("change", ["pyproject.toml", "extra", "clone moved"])
 def test_a_start_after_a_change_does_something(clone, change):
     set_up(clone)

@@ -275,12 +275,14 @@ def predicates_removed(func):
     )
 
 
+@pytest.mark.costly
 def test_barriers_of_a_product_by_rule(product_by_rule):
     kernel, shown = product_by_rule
     for made in (removed(kernel, "tvm_storage_sync"), barriers_of_subgroups(kernel)):
         assert {shown(mutant) for mutant in made} == {"race"}
 
 
+@pytest.mark.costly
 def test_strides_of_a_product_by_rule(product_by_rule):
     kernel, shown = product_by_rule
     made = list(strides_one_more(kernel))
@@ -290,6 +292,7 @@ def test_strides_of_a_product_by_rule(product_by_rule):
     assert sum(not shown(mutant) for mutant in tried) <= 1
 
 
+@pytest.mark.costly
 def test_predicates_of_a_product_by_rule(product_by_rule):
     kernel, shown = product_by_rule
     made = [*predicates_removed(kernel), *guards_removed(kernel)]

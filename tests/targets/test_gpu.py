@@ -42,6 +42,7 @@ def test_comparisons_hold_constants_where_llvm_says_so(name):
     assert gpu_chip(name).compares_with_constants == bool(by_llvm)
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(
     not {"ptxas", "nvdisasm"} <= set(device_tools(make_target("cuda:sm_90"))),
     reason="no ptxas, nvdisasm",

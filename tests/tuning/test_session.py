@@ -85,6 +85,7 @@ sessions.run(sys.argv[2], sessions.Computed(sessions.by_vectors, after), model=s
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("model", ["random", "xgboost"])
 def test_a_killed_session_ends_with_the_records_of_one_that_was_not(tmp_path, model):
     if model == "xgboost":

@@ -14,6 +14,7 @@ SMALL = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("bits", [128, 256])
 def test_every_stage_means_what_the_first_means(name, bits, same):

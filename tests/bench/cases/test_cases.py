@@ -18,6 +18,7 @@ from tvm_iree_ext.bench.measure.peaks import Peaks
 from tvm_iree_ext.building.kernel_build import build
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("form", ["", "mask", "causal"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_ours_and_numpy_are_right_in_every_form(dtype, form):

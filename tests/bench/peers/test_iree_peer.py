@@ -60,6 +60,7 @@ def peer_of(case):
     return found
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", CASES)
 def test_iree_is_right(name):
     require("compiler", "runtime")
@@ -68,6 +69,7 @@ def test_iree_is_right(name):
     assert case.check(values)(peer_of(case).make(values)()) is None
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["dot_minus", "conv_minus"])
 def test_all_compute_the_articles_programs(name, tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_IREE_EXT_CACHE", str(tmp_path))

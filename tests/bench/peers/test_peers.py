@@ -66,6 +66,7 @@ CASES = {
 INTERPRETED = (JAX, ORT, SCIPY, FFTW)  # what torch.compile takes seconds for is left to the bench
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", CASES)
 def test_peers_are_right(name):
     case = CASES[name]()

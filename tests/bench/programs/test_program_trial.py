@@ -41,6 +41,7 @@ def test_a_program_is_checked_and_timed_beside_a_peer(tmp_path):
     assert stage.read_text() == "timing"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["nms", "embedding_bag", "linalg_solve", "cholesky"])
 def test_a_program_of_the_list_is_right(name):
     pytest.importorskip(PROGRAMS[name].framework, reason="its framework: scripts/setup dev bench")
@@ -112,6 +113,7 @@ def test_pytorch_runs_beside_ours():
     assert set(row.peak_bytes) == {"tvm_iree_ext", "PyTorch"}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["ONNX Runtime", "IREE"])
 def test_peers_run_modules(name, tmp_path):
     torch = pytest.importorskip("torch", reason="its module: scripts/setup dev bench pytorch")

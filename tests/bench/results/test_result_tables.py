@@ -72,6 +72,7 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     assert [peer["name"] for peer in row["peers"]] == ["NumPy", "PyTorch", "IREE"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("gflops", "limited_by", "unit"), [(1.0, "compute", "GFLOP/s"), (1e6, "memory", "GB/s")]
 )

@@ -47,6 +47,7 @@ def test_a_summary_has_the_mean_of_ratios_and_who_is_behind_or_below():
     assert "b 84% of compute (bar 85%), c 79% of memory (bar 80%)" in text
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_roofline_is_drawn_with_and_without_cases_that_compute(known_peaks, tmp_path, suffix):
     pytest.importorskip("matplotlib", reason="draws the picture: scripts/setup dev bench")

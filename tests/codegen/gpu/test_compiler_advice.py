@@ -72,6 +72,7 @@ def warpgroups():
     return code.ptx
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(bool(NO_TOOLS), reason=NO_TOOLS)
 @pytest.mark.parametrize(
     ("pattern", "number"),

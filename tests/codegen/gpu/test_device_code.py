@@ -153,6 +153,7 @@ def test_floats_given_as_bits_are_written_for_cuda():
     assert "__int_as_float(-8388608)" in source
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_constants_keep_all_digits(dtype):
     values = [1 / 301, 1e-20, 1e-40, 0.1, -(2.0**-30), 1e300 if dtype == "float64" else 1e30, 0.5]

@@ -33,6 +33,7 @@ def reversal(lanes, scope="shared"):
     return built.get()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("lanes", [64, 256, 512, 1024])
 @pytest.mark.parametrize("target", ["rocm:gfx942", "rocm:gfx1201"])
 def test_an_amd_kernel_may_have_the_lanes_that_it_is_launched_with(target, lanes):

@@ -54,6 +54,7 @@ def ptx_alone(monkeypatch):
     monkeypatch.setattr(cuda, "find_tool", lambda tool: None)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "named"),
     [
@@ -83,6 +84,7 @@ def test_elements_of_4_bits_lie_two_to_a_byte():
     np.testing.assert_array_equal(got, a_low @ b_low + a_high @ b_high)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "named"),
     [

@@ -27,6 +27,7 @@ def executed(monkeypatch):
     monkeypatch.setattr(cuda, "find_tool", lambda name: None)  # no cubin: it is not executed
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_line_of_more_than_a_group_of_parts_is_scanned(target):
     x = np.random.default_rng(1).integers(-9, 9, 9000 if "gfx942" not in target else 17_000)
@@ -38,6 +39,7 @@ def test_a_line_of_more_than_a_group_of_parts_is_scanned(target):
     np.testing.assert_array_equal(done["output"], 7 + np.cumsum(x) - x)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_lines_of_several_tiles_are_sorted_by_digits(target):
     keys = np.random.default_rng(2).integers(0, 300, (2, 1500)).astype(np.uint16)

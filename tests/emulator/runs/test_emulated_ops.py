@@ -31,12 +31,14 @@ def check_one(op, target, index):
     assert result.status == "passed", result.message
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("op", "target", "index"), turns("rocm"), ids=str)
 def test_code_objects_compute_what_the_reference_says(op, target, index):
     pytest.importorskip("tinygrad")
     check_one(op, target, index)
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(bool(OBSTACLE), reason=f"PTX is made by NVRTC: {OBSTACLE}")
 @pytest.mark.parametrize(("op", "target", "index"), turns("cuda"), ids=str)
 def test_ptx_computes_what_the_reference_says(op, target, index, monkeypatch):

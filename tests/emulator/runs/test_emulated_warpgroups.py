@@ -54,6 +54,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", KERNELS)
 def test_warpgroups_compute_what_the_reference_says(name, tmp_path, monkeypatch):
     monkeypatch.setattr(cuda, "find_tool", lambda tool: None)  # no cubin: it is not executed

@@ -22,6 +22,7 @@ def timed(shape, target, config):
     return time, code.instructions("matmul_kernel").hot_loop.flops / time.cycles
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "share", "others"),
     [

@@ -394,6 +394,7 @@ def test_transfers_touch_nothing_outside_whatever_the_indices(built):
     np.testing.assert_array_equal(taken, np.full((3, 4), -1))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("predicate", ["sgt", "sge", "uge", "slt", "sle", "ule"])
 def test_topk_selects_the_first_of_equal_integers(run, predicate):
     text = f"""

@@ -209,6 +209,7 @@ def test_integers_of_four_bits(built):
 FLOATS8 = ["f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ", "f8E3M4", "f8E4M3"]
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", FLOATS8)
 def test_floats_of_eight_bits(built, kind):

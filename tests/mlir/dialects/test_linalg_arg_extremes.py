@@ -88,6 +88,7 @@ def random(kind, axis):
     return x if axis else np.ascontiguousarray(x.T)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "place", "name", "axis", "dynamic"),
     [

@@ -83,6 +83,7 @@ def shaped(extents):
     return "x".join([*map(str, extents), "f32"])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "begins"),
     [
@@ -170,6 +171,7 @@ func.func @f(%x: tensor<2x3x{h}x{w}xf32>, %k: tensor<4x3x{kh}x{kw}xf32>, %b: ten
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("sizes", "taps", "first", "strides", "behind"),
     [
@@ -239,6 +241,7 @@ func.func @f(%x: tensor<{x}>, %k: tensor<{k}>, %b: tensor<{b}>) -> tensor<{y}> {
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("begins", ["zero", "bias"])
 @pytest.mark.parametrize(
     ("name", "stride"),

@@ -48,6 +48,7 @@ def convolved(x, k, strides, dilations, pads):
     return result
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(
     ("strides", "dilations", "pads"),

@@ -18,6 +18,7 @@ def row(*numbers):
     return np.array(numbers, "f4")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("count", [0, 1, 5, -3])
 def test_a_loop_whose_end_data_decide(control, count):
     x = row(1, 2, -3, 0.5)

@@ -31,6 +31,7 @@ def constant(text):
     return operation.attributes["value"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_reads_every_program(path):
     module = read(path)
@@ -331,6 +332,7 @@ def test_a_limit_of_time():
     assert read("module @next {}").name == "next"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "text",
     [

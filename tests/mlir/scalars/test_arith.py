@@ -134,6 +134,7 @@ INTEGER_OPS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", INTS)
 def test_integers(built, kind):
     cases = [(name, f"arith.{name}", (kind, kind), kind) for name in INTEGER_OPS]
@@ -209,6 +210,7 @@ def of_elements(name, lines, takes):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("constant", ["0.0", "-0.0", "1.0", "0x7FC00000", "0xFF800000"])
 def test_selects_by_comparisons_with_a_constant(built, constant):
     """Where it is NaN, unordered ones hold."""
@@ -286,6 +288,7 @@ FLOAT_OPS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", FLOATS)
 def test_floats_round_once_an_operation(built, kind):
@@ -333,6 +336,7 @@ MATH = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
 def test_functions_of_math(built, kind):

@@ -47,6 +47,7 @@ def chain(kind: str, steps: int) -> str:
     """
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @narrow
 def test_each_of_many_operations_rounds(built, kind, dtype):

@@ -35,6 +35,7 @@ def test_a_region_is_pickled_with_its_parameters(region):
     assert again.body.a.same_as(again.parameters[0]) or again.body.b.same_as(again.parameters[1])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
     ("region", "holds"),

@@ -132,6 +132,7 @@ def canonical(op, arrays):
     return [result.numpy() for result in results]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dimension", [0, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
 def test_canonical_func_agrees_with_the_reference(dtype, dimension):

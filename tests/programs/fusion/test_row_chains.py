@@ -118,6 +118,7 @@ def layer_norm(shape=(6, 5, 96)):
     return rows, make, [(shape, F32)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shape", [(6, 5, 96), ("n", 5, 96), ("n", "m", 96), (6, 5, "k")])
 @pytest.mark.parametrize("is_fused", [True, False])
 def test_a_layer_norm_is_one_kernel(shape, is_fused, tmp_path, monkeypatch):
@@ -131,6 +132,7 @@ def test_a_layer_norm_is_one_kernel(shape, is_fused, tmp_path, monkeypatch):
     assert count == 1 or not is_fused
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", GPUS)
 @pytest.mark.parametrize(
     ("shape", "reduced"),
@@ -166,6 +168,7 @@ def test_a_call_of_a_gpu_says_the_extents(extents, target):
     np.testing.assert_allclose(done.results[0], softmax(x, 1), rtol=3e-5, atol=3e-6)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(12))
 def test_random_chains_give_the_same_apart(seed, tmp_path, monkeypatch):
     """On the CPU, and on the simulator."""

@@ -31,6 +31,7 @@ def first(x, k, axis, largest):
     return np.take_along_axis(x, places, axis), places
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("axis", "shape"), [(-1, (3, 40)), (0, (40, 3)), (1, (2, 40, 3))])
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("gives", ["both", "values", "indices"])
@@ -49,6 +50,7 @@ def test_the_first_of_a_sort_are_a_topk(axis, shape, largest, gives, tmp_path):
         np.testing.assert_array_equal(result, want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_those_of_floats_are_a_topk_of_ordered_integers(dtype, largest, tmp_path):

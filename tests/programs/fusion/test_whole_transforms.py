@@ -58,6 +58,7 @@ class _Nothing:
         return self.mod
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("function", "expected"),
     [

@@ -92,6 +92,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_is_moved_at_its_ends_alone(name, tmp_path):
     """And computes the same."""
@@ -121,6 +122,7 @@ class _Nothing:
         return self.mod
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_extents_may_be_known_at_the_call_only(dtype, tmp_path):
     """Batch, rows and columns; of any length then."""
@@ -260,6 +262,7 @@ def test_a_program_without_such_convolutions_is_the_same():
 # Whatever stands in a chain.
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", [105, 113, 120, 147, 156])
 def test_random_chains_beside_numpy(seed, tmp_path):
     chain = Chain(seed)

@@ -69,6 +69,7 @@ def built_linear(op, weight, bias, expected, tmp_path, rows=None):
     return check(m, make, [(result, weight.dtype.name)], [x], [expected(x)], tmp_path)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "transposed", "columns"),
     [("float32", False, 96), ("float32", True, 128), ("float64", True, 48)],
@@ -229,6 +230,7 @@ def test_a_filter_stands_in_panels(filters, groups, dtype, tmp_path):
     assert filters // groups % width == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("filters", "groups", "dtype"),
     [(50, 1, "float32"), (100, 2, "float32"), (12, 12, "float32"), (64, 1, "float16")],

@@ -28,6 +28,7 @@ def numbers(shape):
     return normal(*(6 if one is ROWS else one for one in shape))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("a", "b"), SHAPES)
 def test_a_matmul_is_a_contraction(a, b, tmp_path):
     imported = from_relax(module_of({"a": a, "b": b}, relax.op.matmul))

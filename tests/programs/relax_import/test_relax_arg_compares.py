@@ -23,6 +23,7 @@ def built(dtype, axis, keepdims, folder):
     return ext.build(builder.get(), folder=folder)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "axis", "keepdims"),
     [

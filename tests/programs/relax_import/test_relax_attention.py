@@ -19,6 +19,7 @@ def attended(q, k, v, bias=0.0, seen=None, scale=None):
     return np.einsum("bhmn,bnhd->bmhd", weights / weights.sum(-1, keepdims=True), v)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("rows", "keys"), [(9, 21), (21, 9)])
 @pytest.mark.parametrize("causal", [None, "TopLeft", "BottomRight"])
 def test_attention_is_the_registrys(rows, keys, causal, tmp_path):

@@ -63,6 +63,7 @@ CASES = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", CASES)
 def test_a_convolution_is_the_registrys(name, tmp_path):
     shape, taps, how = CASES[name]

@@ -25,6 +25,7 @@ def module(rows):
     return builder.get()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("rows", [24, None])
 def test_tvms_pipeline_links_the_kernels(rows):
     given = module(tirx.Var("rows", "int64") if rows is None else rows)

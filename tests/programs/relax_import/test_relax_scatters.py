@@ -38,6 +38,7 @@ def check(imported, arrays, want, folder):
         np.testing.assert_array_equal(result, want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("reduction", COMBINE)
 def test_slices_are_combined_in_order(reduction, tmp_path):
     data = RNG.integers(-9, 9, (7, 5, 4)).astype("float32")

@@ -29,31 +29,37 @@ def assert_right(door, seed, dtype, *target, **how):
     assert (outcome.kind, outcome.message) == ("right", ""), outcome.web.to_json()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("seed", "dtype"), LINALG)
 def test_linalg(seed, dtype):
     assert_right("linalg", seed, dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("seed", "dtype"), STABLEHLO)
 def test_stablehlo(seed, dtype):
     assert_right("stablehlo", seed, dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("seed", "dtype"), JAX)
 def test_jax(seed, dtype):
     assert_right("jax", seed, dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("seed", "dtype"), TORCH)
 def test_torch(seed, dtype):
     assert_right("torch", seed, dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("seed", "dtype"), RELAX)
 def test_relax(seed, dtype):
     assert_right("relax", seed, dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("door", NEEDS)
 def test_what_is_printed_of_a_program_runs(door):
     try:
@@ -70,11 +76,13 @@ def test_a_simulated_gpu(target):
     assert_right("linalg", 6, "float32", target, simulate=True)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("seed", "dtype"), [(2, "float32"), (4, "bfloat16"), (5, "int32")])
 def test_arrays_beside_pages_that_cannot_be_touched(seed, dtype):
     assert_right("linalg", seed, dtype, guard=True)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("door", "seed", "dtype"), [("linalg", 7, "float32"), ("relax", 2, "int8")]
 )

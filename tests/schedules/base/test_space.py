@@ -111,6 +111,7 @@ def test_every_rule_has_a_space():
 HEADS = (1, 4, 256, 64)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90a", "rocm:gfx942", "rocm:gfx1201"])
 @pytest.mark.parametrize(
     "op",

@@ -37,6 +37,7 @@ def config(op, **change):
     return dataclasses.replace(RULE.heuristic(op, make_target("llvm")), **change)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("tile", [None, 1, 5, 7, 64])
 def test_two_fused_matmuls_for_every_tile_of_the_rows(tile):
     x, y, z, a, b = arrays((13, 6), (6, 70), (70, 40), (13, 70), (13, 40))
@@ -48,6 +49,7 @@ def test_two_fused_matmuls_for_every_tile_of_the_rows(tile):
     np.testing.assert_allclose(second, (x @ y + a) @ z + b, atol=1e-4)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("tile", [1, 2, 7, 20, 33, 100])
 def test_reduction_tiles_are_chained_for_every_size(tile):
     x, y, c = arrays((9, 33), (33, 37), (9, 37))

@@ -24,6 +24,7 @@ LAYOUTS = {
 every_layout = pytest.mark.parametrize("nested", LAYOUTS.values(), ids=LAYOUTS)
 
 
+@pytest.mark.costly
 @every_layout
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
@@ -49,6 +50,7 @@ def test_fewer_subgroups_than_tiles(count):
     np.testing.assert_array_equal(build(to_simd(parts, nested, **given))(parts), whole)
 
 
+@pytest.mark.costly
 @every_layout
 def test_a_tensor_that_ends_before_its_layout(nested):
     full = nested.undistributed_shape
@@ -90,6 +92,7 @@ def test_to_layout_leaves_the_value(shape):
     np.testing.assert_array_equal(build(op)(np.asarray(x)), x)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", bench.distribution_cases(), ids=lambda case: case.name)
 def test_the_benchmarks_peers_compute_the_same(case):
     values = case.operands()

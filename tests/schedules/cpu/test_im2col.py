@@ -31,6 +31,7 @@ def check(op, *arguments, **keywords):
 
 
 # Around vectors of 16 lanes: segments of kw * c elements, or of kw.
+@pytest.mark.costly
 @pytest.mark.parametrize("channels", [1, 5, 16, 17])
 @pytest.mark.parametrize("window", [{}, {"strides": [2, 3]}, {"dilations": [2, 2]}])
 def test_both_layouts(channels, window):
@@ -119,6 +120,7 @@ def test_tiles_whose_extents_come_with_the_result():
         np.testing.assert_array_equal(kernel(x, out=out), whole[:, :m, :k])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", [*dtypes.FLOATS, *dtypes.INTEGERS])
 def test_every_type_bit_for_bit(dtype):
     kind = dtypes.numpy_dtype(dtype)

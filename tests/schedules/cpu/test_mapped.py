@@ -38,6 +38,7 @@ def numbers(*shape, dtype="float32"):
     return RNG.integers(0, 90, shape).astype(dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("algorithm", ["rows", "columns"])
 @pytest.mark.parametrize(
     ("shape", "region"),
@@ -61,6 +62,7 @@ def test_places_of_every_kind(shape, region, algorithm):
 
 
 # Each number of rows with whole tiles of columns and with a rest.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("rows", "several"),
     [(1, (1, 33)), (31, (31, 32)), (32, (31, 32, 65)), (33, (1, 33)), (65, (32, 65))],
@@ -73,6 +75,7 @@ def test_tiles_of_a_transpose_at_any_size(rows, several):
         check(ops.map_store(source, init, "arg1, arg0, 1 > 0"), source, init)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64"])
 def test_tiles_inside_and_outside(dtype):
     source = numbers(80, 120, dtype=dtype)
@@ -99,6 +102,7 @@ def test_masked_stores(mask):
     check(op, source, init)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "bfloat16", "float64", "uint64"])
 def test_any_type_moves_bit_by_bit(dtype):
     import ml_dtypes

@@ -36,6 +36,7 @@ def base_of(shape, dtype="float32"):
     return np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("width", [1, 3, 15, 16, 17, 64, 131, 768, 4100])
 def test_embedding_rows_of_every_width(width):
     base, index = base_of((50, width)), np.random.default_rng(1).integers(0, 50, 33)
@@ -43,6 +44,7 @@ def test_embedding_rows_of_every_width(width):
     np.testing.assert_array_equal(build(op)(base, index), base[index])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shape", [(16, 16), (17, 33), (31, 32), (5, 100), (3, 3), (70, 4)])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
 def test_transposes_whole_squares_and_what_is_left_over(shape, dtype):
@@ -88,6 +90,7 @@ def test_transposes_between_rows_that_indices_choose():
     check(op, {"vector": want.astype("float32"), "base": base, "index0": index})
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dims", [(), (0,), (1,), (0, 1), (1, 0)])
 def test_masked_positions_touch_no_memory(dims):
     """Their indices lead far outside; a kernel that follows one is killed."""

@@ -30,6 +30,7 @@ def few_numbers(*shape, dtype="float32"):
     return np.random.default_rng(0).integers(-3, 4, shape).astype(dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", [">", ">=", "<", "<="])
 @pytest.mark.parametrize(
     ("target", "shape", "dimension"),
@@ -60,6 +61,7 @@ def test_the_parts_of_a_long_line_are_merged(target):
     assert first.uncoalesced == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(2))
 def test_parts_of_lines_of_any_shape(target, seed):

@@ -33,6 +33,7 @@ def products(rows, middle):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_nests_agree_with_the_reference(target):
     names = ["iree_linalg_ext.custom_op"]

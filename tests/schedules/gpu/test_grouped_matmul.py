@@ -32,6 +32,7 @@ def check(op, chip, offsets, **extents):
     np.testing.assert_array_equal(result.astype("float64"), want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"])
 @pytest.mark.parametrize("transpose", [False, True])
 def test_groups_of_any_size_and_rows_of_none(chip, transpose):
@@ -50,6 +51,7 @@ def test_rows_of_none_are_zeros_of_bfloat16(chip):
     check(op, chip, [17, 21])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
 def test_offsets_of_any_size_reach_no_memory_beyond_the_rows(chip, dtype):

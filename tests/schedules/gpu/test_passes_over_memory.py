@@ -21,6 +21,7 @@ def moved(done, *buffers):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [("cuda:sm_80", "float32"), ("rocm:gfx942", "bfloat16"), ("rocm:gfx1100", "int64")],
@@ -34,6 +35,7 @@ def test_a_scan_moves_each_element_twice(dtype, target):
     assert 2 <= moved(done) / x.nbytes <= 2.1
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_sort_reads_its_keys_five_times_and_writes_them_four(target):
     keys = np.random.default_rng(0).integers(0, 1 << 32, 1 << 14, dtype=np.uint32)

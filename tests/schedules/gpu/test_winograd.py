@@ -23,6 +23,7 @@ CASES = {
 SIZES = {"n": 2, "h": 7}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "target"), list(zip(CASES, itertools.cycle(["cuda:sm_80", "rocm:gfx942"])))
 )

@@ -24,6 +24,7 @@ from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 RNG = np.random.default_rng(0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("mma", mma_table().values(), ids=lambda mma: mma.name)
 def test_lane_maps_agree_with_the_tables_own(mma):
     """Both read the schema of the table, one literally, the other over arrays."""

@@ -37,6 +37,7 @@ def run(mma, kernel, *, lhs_k_major=True, rhs_k_major=True, depth=4, **_):
     return done, c.astype("float64"), a.astype("float64") @ b.astype("float64").T
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("mma", SMALL, ids=lambda mma: mma.name)
 @pytest.mark.parametrize("lhs_in_registers", [False, True], ids=["shared", "registers"])
 def test_every_type(mma, lhs_in_registers):

@@ -72,7 +72,7 @@ def test_a_device_that_disappears_costs_its_trial(faulty, tracker, servers, tmp_
         time.sleep(0.1)
     algorithms = [*["right"] * 8, "crash", "wrong", "hang"]
     with fleet_measurer.FleetMeasurer(
-        "llvm", where, "three", workers=1, time_limit_s=15
+        "llvm", where, "three", workers=1, time_limit_s=10
     ) as measurer:
         for number, algorithm in enumerate(algorithms):
             measurer.submit(number, faulty.Doubled(), LoweringConfig(algorithm=algorithm))

@@ -31,6 +31,7 @@ def test_a_line_of_a_million_elements_ends():
     np.testing.assert_array_equal(got, np.sort(values))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("make", [ops.topk, ops.topk_v2])
 @pytest.mark.parametrize("region", ["<", ">"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])

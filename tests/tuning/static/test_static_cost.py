@@ -120,6 +120,7 @@ def test_refuses_what_it_cannot_count():
         static_cost(matmul(64, 64, 64), "rocm:gfx1102")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90a"])
 def test_loops_of_nvidia_have_a_time_of_the_model(target):
     """Of a product that a warpgroup multiplies, of those that multiply: another only copies."""

@@ -328,6 +328,7 @@ def test_gather_and_scatter(agree):
     agree(pairs)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", EVERY)
 def test_ops_that_move_elements(agree, dtype):
     draw = Draw(22)
@@ -379,6 +380,7 @@ def test_reshape_of_padded_blocks(compiled):
     assert lanes.ravel().tolist() == valid
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", EVERY)
 def test_reductions_of_every_kind(agree, dtype):
     draw, pairs = Draw(23), []
@@ -418,6 +420,7 @@ MATMULS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", EVERY)
 def test_contractions(agree, dtype):
     draw = Draw(24)
@@ -462,6 +465,7 @@ def test_contractions_into_a_wider_sum(agree, came, to):
     agree([pair], ulps=16)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", EVERY)
 def test_outer_products_and_fma(agree, dtype):
     draw = Draw(26)

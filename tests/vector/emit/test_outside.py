@@ -71,6 +71,7 @@ def inputs(rng, program):
     return arrays
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("form", FORMS)
 def test_transfers_from_any_start_stay_in_their_memory(agree, form):
     rng = np.random.default_rng(0)
@@ -82,6 +83,7 @@ def test_transfers_from_any_start_stay_in_their_memory(agree, form):
     agree(pairs)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("form", FORMS)
 def test_lowered_transfers_mean_the_same_from_any_start(form):
     rng = np.random.default_rng(1)

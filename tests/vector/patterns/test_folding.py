@@ -71,6 +71,7 @@ def random_op(b, rng, values):
     return v + like[0]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(40))
 def test_random_chains_mean_the_same_when_they_are_folded(seed, same):
     rng = np.random.default_rng(seed)

@@ -73,6 +73,7 @@ def test_the_inner_loop_of_dot_is_fma_on_registers(mcpu, tile, register, bits):
         assert not any("%rsp" in line for line in loop)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_stage_at_full_size_gives_what_the_first_gives(name):
     program = PROGRAMS[name]()

@@ -234,6 +234,7 @@ MAPS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", MAPS)
 @pytest.mark.parametrize("memory", [vector.tensor, vector.buffer])
 @pytest.mark.parametrize("masks", ["lanes", "conditions"])

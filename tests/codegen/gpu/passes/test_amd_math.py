@@ -90,6 +90,7 @@ ACCURACY = [
 ]  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("function", "dtype", "low", "high", "ulps"), ACCURACY)
 def test_within_a_few_units_in_the_last_place(function, dtype, low, high, ulps):
     x = np.linspace(low, high, COUNT).astype(dtype)
@@ -116,6 +117,7 @@ def test_powers_of_all_kinds_of_numbers(exponent, dtype):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("function", "want"),

@@ -142,6 +142,7 @@ def test_loads_beyond_4_gib_have_addresses_of_64_bits():
     assert code.resources["matmul_kernel"].spills == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", KINDS)
 def test_what_was_loaded_is_waited_for_once(chip):
     """Four loads go to shared memory behind a barrier, one step after they began."""

@@ -41,6 +41,7 @@ def multiplied(shape, target, config):
     return arrays["result"], lhs.transpose(shape.lhs_order) @ rhs.transpose(shape.rhs_order)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("chip", "kind", "dtypes", "rhs_order"), CASES)
 def test_products_by_turns_are_right_and_race_with_nothing(chip, kind, dtypes, rhs_order):
     """Seven steps of K: turns of either tile, and those before and behind the loop."""

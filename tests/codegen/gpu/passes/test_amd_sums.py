@@ -64,6 +64,7 @@ def test_sums_of_loops_are_used_before_the_first_branch():
     assert between.count("\n") == len(uses) - 1  # one behind another
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
 @pytest.mark.parametrize("kind", ["float16x16", "float32x32", "float64x4", "int32x16", "float16x1"])
 def test_every_type_is_compiled(chip, kind):

@@ -38,6 +38,7 @@ EXACT = [
 ]  # fmt: skip
 
 
+@pytest.mark.costly
 @needs_nvrtc
 @pytest.mark.parametrize(("name", "function", "instruction"), EXACT, ids=[one[0] for one in EXACT])
 def test_cuda_rounds_right_and_keeps_subnormal_numbers(name, function, instruction):

@@ -10,6 +10,7 @@ from tvm_iree_ext.emulator.runs.emulated_ops import emulate_op
 OBSTACLE = cuda.nvrtc_obstacle()
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(bool(OBSTACLE), reason=f"PTX is made by NVRTC: {OBSTACLE}")
 @pytest.mark.parametrize("name", ["half", "min", "exp", "uint4", "rows"])
 def test_an_extent_may_have_the_name_of_a_type_or_function(name, monkeypatch):

@@ -57,6 +57,7 @@ def multiplied(run_ptx, *, wait=WAIT, fence=FENCE, adds="%p1", sign=1, first=FIR
     return found, want
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_product_is_that_of_its_tiles(run_ptx, order, sign):

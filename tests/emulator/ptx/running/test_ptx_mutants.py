@@ -156,6 +156,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("name", "change"), PLACES)
 def test_a_change_is_caught(kernels, name, change):
     kernel = kernels(name)

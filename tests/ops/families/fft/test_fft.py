@@ -88,6 +88,7 @@ def test_refuses(real, imag, keywords, message):
         ops.fft(real, imag, **keywords)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("stage", [1, 3, "operand"])
 @pytest.mark.parametrize("with_coefficients", [False, True])
 def test_canonical_stages_make_a_transform(stage, with_coefficients):

@@ -72,6 +72,7 @@ def test_refuses(operands, keywords, message):
         ops.fft_transform(*operands, **keywords)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real_to_complex", "complex_to_real"])
 @pytest.mark.parametrize("length", [1, 5, 6])
 def test_the_canonical_sums_are_the_transform(kind, length):

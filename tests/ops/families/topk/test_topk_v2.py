@@ -123,6 +123,7 @@ def test_refuses(case):
         make()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", [">=", "<", "abs(arg0) > abs(arg1)"])
 @pytest.mark.parametrize("indices", ["in and out", "none"])
 @pytest.mark.parametrize("is_sorted", [False, True])

@@ -34,6 +34,7 @@ def config_of(op, **changes):
 
 
 # Around the vectors of 16 lanes and the blocks of 4 of them.
+@pytest.mark.costly
 @pytest.mark.parametrize("sign", SIGNS)
 def test_any_length_of_contiguous_lines(sign):
     op = ops.arg_compare((3, "n"), sign, dimension=1)
@@ -43,6 +44,7 @@ def test_any_length_of_contiguous_lines(sign):
 
 
 # The last block begins so that it ends with the line.
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 200])
 @pytest.mark.parametrize("vectors", [1, 3, 4])
 def test_contiguous_lines_of_a_length_that_is_known(length, vectors):
@@ -65,6 +67,7 @@ def test_of_a_run_nothing_is_fetched_where_the_cpu_does_so():
     assert stages == [1, 2]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("sign", [">", "<="])
 @pytest.mark.parametrize("length", [1, 2, 7, 64, 129, 1000])
 def test_a_line_in_parts(length, sign):
@@ -84,6 +87,7 @@ def test_a_long_line_is_cut_into_parts():
 REGIONS = (">", "<=", "abs(arg0) > abs(arg1)")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("columns", "regions"),
     [
@@ -98,6 +102,7 @@ def test_any_number_of_columns(columns, regions):
             check(op, *arrays((2, 7, number), 1))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, "n"])
 def test_any_number_of_rows(rows):
     op = ops.arg_compare((rows, 40), dimension=0)
@@ -106,6 +111,7 @@ def test_any_number_of_rows(rows):
         check(op, *arrays((number, 40), 0), config=config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("rows", "length"),
     [
@@ -127,6 +133,7 @@ def test_a_comparison_of_a_selection_is_built_in_seconds():
     check(op, *arrays((15, 129), 1))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("sign", SIGNS)
 def test_nan_infinities_and_zeros(dtype, sign):
@@ -147,6 +154,7 @@ def test_nan_infinities_and_zeros(dtype, sign):
         np.testing.assert_array_equal(np.signbit(value[zero]), np.signbit(want[zero]))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64", "bool"])
 def test_extremes_of_integers(dtype):
     kind = np.dtype(dtype)
@@ -195,6 +203,7 @@ def test_the_dialects_examples_pass(root):
     assert [result for result in results if result.status != "passed"] == []
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["argmax", "vector_argmin"])
 @pytest.mark.parametrize(("shape", "dimension"), [((60, 70), 0), ((60, 70), 1), ((500,), 0)])
 def test_the_benchmarks_peers_compute_the_same(shape, dimension, name):

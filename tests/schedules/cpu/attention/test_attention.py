@@ -28,6 +28,7 @@ def arrays(rows, keys, width=16, columns=16, heads=2, dtype="float32"):
 
 
 # Both forms on lengths around their tiles: 16 lanes, 8 and 64 keys, 64 and 192 rows.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("rows", "counts"),
     [
@@ -48,6 +49,7 @@ def test_any_number_of_rows_and_keys(rows, counts):
         check(ops.attention(query, key, value), query, key, value)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("width", "columns"), [(1, 1), (3, 5), (16, 24), (80, 33), (256, 160)])
 def test_any_head_dim(width, columns):
     for rows in (1, 20):
@@ -55,6 +57,7 @@ def test_any_head_dim(width, columns):
         check(ops.attention(query, key, value), query, key, value)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize(
     ("rows", "width", "columns"), [(1, 64, 64), (3, 31, 17), (2, 3, 5), (1, 256, 160)]
@@ -124,6 +127,7 @@ def test_a_row_masked_with_the_lowest_float_attends_evenly(rows):
     np.testing.assert_allclose(got[:, :, 0], value.mean(axis=2), atol=1e-5)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_only_the_lowest_bit_of_an_integer_mask_counts(rows):
     query, key, value = arrays(rows, 30)
@@ -135,6 +139,7 @@ def test_only_the_lowest_bit_of_an_integer_mask_counts(rows):
 
 
 # Every number of rows with either corner, and every window with each of both.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("rows", "keys", "causal", "window"),
     [
@@ -165,6 +170,7 @@ def test_keys_outside_the_band_are_not_read():
     assert np.isfinite(got).all()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("rows", [1, 40])
 def test_dtypes(dtype, rows):
@@ -192,6 +198,7 @@ def test_one_kernel_serves_every_length():
         check(op, query, key, value, mask, kernel=kernel)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("splits", [1, 2, 3, 7])
 def test_splits_of_the_keys_merge(splits):
     query, key, value = arrays(2, 700)
@@ -200,6 +207,7 @@ def test_splits_of_the_keys_merge(splits):
     check(op, query, key, value, kernel=build(op, config=config))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("rows", [1, 40])
 def test_online_steps_in_any_order_make_attention(rows):
     query, key, value = arrays(rows, 120)
@@ -336,6 +344,7 @@ REGIONS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("number", "region"), list(enumerate(REGIONS)))
 def test_every_function_of_a_region(number, region):
     rows = (1, 40)[number % 2]  # for either form
@@ -404,6 +413,7 @@ def loops(op, target):
     return re.findall(r"^(\.LBB\w+):((?:(?!^\.LBB).)*?\b(?:j\w+|b\.\w+)\s+\1\b)", text, re.M | re.S)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("target", FMA)
 def test_products_keep_their_accumulators_in_registers(target, dtype):
@@ -420,6 +430,7 @@ def test_products_keep_their_accumulators_in_registers(target, dtype):
         assert not stores, body
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", FMA)
 def test_no_call_per_element(target):
     shape = (1, 8, 1024, 64)

@@ -63,6 +63,7 @@ def test_one_kernel_serves_every_length():
         check(op, numbers(batch, 2, rows, 34), key, value, scale, kernel=kernel)
 
 
+@pytest.mark.costly
 @runs
 @pytest.mark.parametrize(
     ("shape", "changes"),

@@ -42,6 +42,7 @@ def check(op, *arguments, kernel=None, **changes):
 
 # Pairs, blocks of 8 keys, tiles of 64 keys and 192 rows, and one more or less of each.
 # An odd width has a word of its own for its last element.
+@pytest.mark.costly
 @runs
 @pytest.mark.parametrize(
     ("rows", "width", "columns", "counts"),
@@ -61,6 +62,7 @@ def test_any_shape(rows, width, columns, counts):
         check(ops.attention(query, key, value), query, key, value)
 
 
+@pytest.mark.costly
 @runs
 @pytest.mark.parametrize("width", [16, 15])
 @pytest.mark.parametrize("keywords", [{"causal": True}, {"window": (5, 8)}])
@@ -72,6 +74,7 @@ def test_bands_read_no_key_outside(keywords, width):
     assert np.isfinite(got.astype(np.float32)).all()
 
 
+@pytest.mark.costly
 @runs
 @pytest.mark.parametrize(
     ("shape", "dtype", "width"),
@@ -135,6 +138,7 @@ def test_special_numbers_stay_in_their_row(width):
     assert np.isfinite(np.delete(got, (1, 7), 2).astype(np.float32)).all()
 
 
+@pytest.mark.costly
 @runs
 @pytest.mark.parametrize(
     "changes",

@@ -39,6 +39,7 @@ VECTORS = [(1, 1, 1), (1, 90, 70), (90, 1, 70), (1, 1, 9000)]
 
 
 # Around a vector and a register tile, a panel, a block of depth; and one row, one column.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("shape", "transposed"),
     [(shape, ends) for at, shape in enumerate(MATRICES) for ends in ANY[at % 2 :: 2]]
@@ -94,6 +95,7 @@ def test_vector_times_matrix_of_any_extent(transposed):
         check(op, numbers((k,)), numbers((n, k) if transposed else (k, n)), kernel=kernel)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("maps", "shapes"),
     [
@@ -117,6 +119,7 @@ def test_any_maps(maps, shapes):
     check(op, *values)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtypes", [("f16", "f16"), ("bf16", "f32"), ("f64", "f16")], ids=str)
 def test_float_types(dtypes):
     for m, n, k in ((20, 37, 41), (1, 37, 41)):
@@ -126,6 +129,7 @@ def test_float_types(dtypes):
         check(op, lhs, rhs, init, other)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("rows", "own"),
     [
@@ -225,6 +229,7 @@ def test_other_configs_compute_the_same():
         check(op, lhs, rhs, kernel=build(op, config=other))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("promote", "dtypes"), [(("lhs",), ("f32", "f16")), (("lhs", "rhs"), ("f16", "f32"))]
 )

@@ -42,6 +42,7 @@ def check(op, *arguments, kernel=None, **changes):
 
 
 # A tile of rows, of columns and of words of depth, and one more; several blocks of depth.
+@pytest.mark.costly
 @runs
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ends", [(False, False), (True, True)])

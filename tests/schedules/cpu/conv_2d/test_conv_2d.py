@@ -45,6 +45,7 @@ def check(op, image, taps, kernel=None):
 
 
 # Sides, channels and filters of 1, around a vector and a register tile, and more than a block.
+@pytest.mark.costly
 @LAYOUTS
 @pytest.mark.parametrize(
     ("image", "taps", "attributes"),
@@ -67,6 +68,7 @@ def test_im2col_of_any_shape(image, taps, attributes, layout):
 
 # In place and in a band of its own; apart in the sets of a cache; the last vector overlapping;
 # lines of two images in a task; edges that no window reaches.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("image", "taps", "attributes"),
     [
@@ -102,6 +104,7 @@ def test_long_lines_of_few_channels_are_read_directly():
     assert form((1, 56, 56, 64), (3, 3, 64, 64)) == "im2col"  # sums of more than one block
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("image", "taps", "attributes", "forms"),
     [
@@ -141,6 +144,7 @@ def in_panels(taps, width):
 
 
 # Panels as wide as the usual tile, narrower and wider ones; directly and by columns.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("image", "taps", "attributes", "widths"),
     [
@@ -183,6 +187,7 @@ def test_refuses_a_tile_that_is_no_panel():
         CpuConv2d().lower(op, target, config)
 
 
+@pytest.mark.costly
 @LAYOUTS
 @pytest.mark.parametrize("filters", [1, 2])
 def test_depthwise(layout, filters):
@@ -190,6 +195,7 @@ def test_depthwise(layout, filters):
     check(ops.conv_2d(*values, layout=layout, groups=19, padding=(2, 1), strides=(1, 2)), *values)
 
 
+@pytest.mark.costly
 @LAYOUTS
 @pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
 def test_one_kernel_serves_every_extent(layout, algorithm):
@@ -214,6 +220,7 @@ FORMS = {
 }
 
 
+@pytest.mark.costly
 @LAYOUTS
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_puts_each_sum_through_the_epilogue(form, layout):
@@ -273,6 +280,7 @@ def test_an_epilogue_of_bools_and_functions_is_vectors():
     np.testing.assert_allclose(got, np.where(keep, np.tanh(sums), 0.5), atol=1e-6)
 
 
+@pytest.mark.costly
 @LAYOUTS
 @pytest.mark.parametrize("channels", [3, 600])
 def test_int8_is_exact_at_its_limits(layout, channels):
@@ -283,6 +291,7 @@ def test_int8_is_exact_at_its_limits(layout, channels):
     assert build(op)(*values).max() == 9 * channels * 128**2
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f64"])
 @pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
 def test_narrow_types_are_rounded_once(dtype, algorithm):

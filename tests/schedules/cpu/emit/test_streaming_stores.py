@@ -45,6 +45,7 @@ def check_streams(op, *arguments, stages=1, **changed):
             assert surroundings == 192
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "shape"),
     [
@@ -71,6 +72,7 @@ def test_scans_of_columns_whose_tiles_are_no_lines(columns):
     check_streams(op, x, init, workgroup_tile={"columns": columns}, vector_lanes=2, stages=2)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "length"), [("float32", 1000), ("float32", 15), ("float16", 500), ("uint8", 1300)]
 )
@@ -83,6 +85,7 @@ def test_scans_of_lines(dtype, length, inclusive, splits):
     check_streams(op, x, init, workgroup_tile={"length": 128}, splits=splits, **how)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "length"),
     [("float32", 1), ("float32", 2500), ("float16", 90)],
@@ -107,6 +110,7 @@ def test_im2col(shape, output, offsets):
     check_streams(op, RNG.standard_normal(shape).astype("float32"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "shape", "tiles"),
     [
@@ -128,6 +132,7 @@ def test_pack_and_unpack_in_rows(dtype, shape, tiles):
         check_streams(ops.unpack(packed, shape, dtype=dtype, **where), y, stages=stages)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("shape", [(5, 9000), (12, 8)])
 def test_unpack_of_more_tiles_than_the_result_has(shape, stages):

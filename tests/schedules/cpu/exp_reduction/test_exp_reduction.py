@@ -76,6 +76,7 @@ def config_of(op, **changes):
 
 
 # Around register tiles of 6 rows, tiles of 48 rows, vectors of columns and tiles of keys.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "sizes", [(1, 1, 1, 1), (2, 5, 16, 3), (1, 7, 17, 65), (1, 49, 64, 130), (2, 6, 96, 129)]
 )
@@ -92,6 +93,7 @@ def test_one_kernel_serves_every_size():
         check(op, operands_of(op, b=b, m=m, n=n, k=k))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("keys", [1, 15, 64, 65, 1000, 5000])
 def test_sums_of_any_length(keys):
     op = sums(3, keys)
@@ -123,6 +125,7 @@ ONLINE = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("yielded", "online"), ONLINE.items(), ids=ONLINE)
 def test_one_pass_only_where_scaling_weights_scales_the_result(yielded, online):
     op = attention(2, 9, 20, 200, region=f"arg2, arg0 + arg3, {yielded}")
@@ -230,6 +233,7 @@ def test_the_maximum_alone():
     np.testing.assert_array_equal(maximum, operands["input0"].max(axis=1))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "domain"),
     [
@@ -252,6 +256,7 @@ def test_sums_of_halves_do_not_stall():
     np.testing.assert_array_equal(total, 6000)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("keys", [1, 64, 65, 200, "k"])
 @pytest.mark.parametrize("splits", [2, 3])
 def test_keys_in_parts(keys, splits):
@@ -275,6 +280,7 @@ SUM, MAXIMUM = "arg1, arg0 + arg2", "arg1, max(arg0, arg2)"
 FORMS = [("tiles", SUM), ("nests", SUM), ("parts", SUM), ("tiles", MAXIMUM), ("nests", MAXIMUM)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("algorithm", "region"), FORMS, ids=" ".join)
 def test_infinities_and_nan(algorithm, region):
     # Tiles of 64 keys: what is odd lies in the first, in a later one, or in all.

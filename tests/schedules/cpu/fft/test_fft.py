@@ -21,6 +21,7 @@ def arrays(*shape, dtype="float32", count=2):
 
 
 # Blocks around the vector of 16, and rows that make the last vector of butterflies half full.
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [2, 4, 16, 32, 64])
 def test_every_stage(length):
     for stage in range(1, length.bit_length()):
@@ -39,6 +40,7 @@ def test_one_kernel_serves_every_stage_batch_and_length():
             check(op, stage, *w, *signal, kernel=kernel)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 def test_dtypes(dtype):
     from tvm_iree_ext.base import dtypes

@@ -74,6 +74,7 @@ def test_forms_are_chosen_by_length_and_axis():
     assert algorithm(ops.fft_transform((8, 2 * 1021), kind="real_to_complex")) == "bluestein"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("length", "most"), [(1024, 32), (1125, 32), (1155, 40)])
 def test_codelets_leave_few_vectors_on_the_stack(length, most):
     op, target = ops.fft_transform((64, length)), make_target("llvm:sapphirerapids")
@@ -86,11 +87,13 @@ def test_codelets_leave_few_vectors_on_the_stack(length, most):
     assert re.search(r"andq\s+\$-64, %rsp", text)  # and those lie in lines
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 11, 13, 16, 30, 60, 128, 250])
 def test_short_rows(length):
     check((19, length))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("length", "columns", "kind"),
     [
@@ -108,16 +111,19 @@ def test_long_rows_are_written_in_order_whatever_their_columns(length, columns, 
     check((3, length), kind=kind, config=config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [256, 400, 17 * 16, 1125, 2310, 3375, 4095, 4096, 20480])
 def test_rows_that_split(length):
     check((2, length))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [17, 97, 258, 1021])
 def test_lengths_with_large_primes(length):
     check((3, length))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "length"),
     [
@@ -131,6 +137,7 @@ def test_kinds(kind, length):
     check((5, extent), kind=kind, length=length)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["forward", "real_to_complex", "complex_to_real"])
 @pytest.mark.parametrize(("shape", "axis"), [((12, 37), 0), ((3, 12, 5), 1), ((17, 2, 3), 0)])
 def test_any_axis(kind, shape, axis):
@@ -138,6 +145,7 @@ def test_any_axis(kind, shape, axis):
     check(shape, kind=kind, axis=axis, norm=norm)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [60, 400, 97])
 def test_one_kernel_serves_every_batch(length):
     op = ops.fft_transform(("b", length))
@@ -148,6 +156,7 @@ def test_one_kernel_serves_every_batch(length):
         np.testing.assert_allclose(got, numpy_transform(op, parts), atol=1e-4)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [60, 64, 400, 97, 8192])
 def test_double_precision(length):
     check((3, length), dtype="float64")
@@ -212,6 +221,7 @@ def test_not_a_number_stays_in_its_row(length):
     assert np.isfinite(np.delete(got, 7, axis=0)).all()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["llvm:haswell", "llvm:nehalem"])
 def test_narrower_vectors_compute_the_same(target):
     for length in (60, 96, 128, 1000, 1024):
@@ -359,6 +369,7 @@ def test_with_few_registers_they_go_in_lanes_sooner():
     assert form(405) == form(1125) == form(1024) == "row"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [2, 7, 15])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_rows_shorter_than_a_vector(length, dtype):

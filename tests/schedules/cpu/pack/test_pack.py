@@ -38,6 +38,7 @@ def check(source, **attributes):
 
 
 # Around vectors of 16 lanes, squares of 16 and of 8, and their tails.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("shape", "several"),
     [
@@ -58,6 +59,7 @@ def test_any_shape_in_any_order(shape, several, order):
             )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 0, 1)])
 def test_some_dims_without_tiles(order):
     source = numbered((5, 20, 18))
@@ -76,6 +78,7 @@ TYPES = [*dtypes.FLOATS, *dtypes.INTEGERS]
 
 
 # Each type in rows or in a transpose, and each width in both.
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_type_bit_for_bit(dtype):
     positions = [[0, 1], [1, 0]][TYPES.index(dtype) % 2]

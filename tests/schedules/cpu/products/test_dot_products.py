@@ -39,6 +39,7 @@ def result_dtype(dtype):
 
 
 # Vectors of words and a bit; several blocks of depth.
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("shape", "transposed"),
@@ -54,6 +55,7 @@ def test_products_of_any_shape(shape, dtype, transposed):
     check(op, lhs, rhs)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("maps", ["m k l, l k n, m n", "k m b, n b k, n b m"])
 def test_depth_of_several_dims_and_strides(dtype, maps):
@@ -72,6 +74,7 @@ def test_depth_of_several_dims_and_strides(dtype, maps):
     check(op, lhs, rhs)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_one_kernel_serves_every_extent(dtype, transposed):
@@ -99,6 +102,7 @@ def test_special_numbers_stay_in_their_row():
     assert np.isfinite(np.delete(got, (3, 5, 6), 0)).all()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("mcpu", "found"),
     [

@@ -58,6 +58,7 @@ def test_rows_that_share_a_set_of_the_cache_fit_in_it(depth, rows):
     assert config["register_tile"]["rows"] == rows
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("columns", "tile"), [(20, (8, 3)), (40, (5, 5)), (88, (6, 4))])
 @pytest.mark.parametrize("rows", [7, 61, "rows"])
 def test_products_in_tiles_of_half_vectors_are_right(rows, columns, tile):

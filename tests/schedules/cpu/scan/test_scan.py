@@ -36,6 +36,7 @@ def algorithm_of(op):
 
 
 # Around the vectors of 16 lanes and the blocks of 4 of them.
+@pytest.mark.costly
 @pytest.mark.parametrize("inclusive", [True, False], ids=["inclusive", "exclusive"])
 @pytest.mark.parametrize("rows", [1, 4, 17])
 def test_any_length_in_order_and_not(rows, inclusive):
@@ -48,6 +49,7 @@ def test_any_length_in_order_and_not(rows, inclusive):
         check(free, *arrays((rows, length), 1))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("inclusive", [True, False], ids=["inclusive", "exclusive"])
 @pytest.mark.parametrize("columns", [1, 3, 15, 16, 17, 31, 100, "n"])
 def test_any_number_of_columns(columns, inclusive):
@@ -87,6 +89,7 @@ def test_a_tile_of_columns_that_is_cut_short():
     check(op, *arrays((6, 77), 0), config=config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("inclusive", [True, False], ids=["inclusive", "exclusive"])
 @pytest.mark.parametrize("splits", [2, 3])
 def test_a_line_in_rounds_of_chunks(inclusive, splits):
@@ -114,6 +117,7 @@ def test_a_region_that_does_not_commute_keeps_its_operands_in_order():
     check(op, x, init)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(300,), (20, 50), (50, 20)], ids=str)
 def test_sums_in_order_are_rounded_as_step_by_step(dtype, shape):
@@ -137,6 +141,7 @@ def test_rounding_to_bfloat16_keeps_nan_and_infinity():
         np.testing.assert_array_equal(got.ravel().astype(np.float64), want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", ["min", "max"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_nan_goes_on_to_the_end(region, dtype):
@@ -156,6 +161,7 @@ def test_a_sum_starts_at_minus_zero(reassociate):
     assert np.signbit(got).all()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
 def test_integers_wrap(dtype):
     info = np.iinfo(dtype)
@@ -189,12 +195,14 @@ def test_one_kernel_serves_every_shape():
         check(op, *arrays(shape, 1))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("shape", "threads"), [((2**20,), 2), ((256, 4096), 2)])
 def test_needs_hardly_any_memory_beyond_its_operands(shape, threads):
     op = ops.scan(shape, dimension=len(shape) - 1, reassociate=True)
     assert extra_bytes(build(op).folder, threads) < 1 << 20
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize(("shape", "dimension"), [((60, 70), 0), ((60, 70), 1), ((500,), 0)])
 def test_the_benchmarks_peers_compute_the_same(shape, dimension, inclusive):

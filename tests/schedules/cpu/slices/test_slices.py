@@ -45,6 +45,7 @@ def numbers(*shape, dtype="float32"):
     return RNG.integers(-9, 9, shape).astype(dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("region", ["add", "arg0 - arg1", "arg0", "max"])
 @pytest.mark.parametrize("splits", [1, 2, 8])
 @pytest.mark.parametrize(("algorithm", "width"), [("rows", 1), ("rows", 5), ("columns", 40)])
@@ -88,6 +89,7 @@ def test_rows_are_searched_in_the_width_of_indices():
     assert found == {"vpcmpeqd"}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("splits", [1, 2, 7])
 @pytest.mark.parametrize("window", [(1, 1, 3), (2, 3, 3), (5, 2, 3), (2, 3), (3,)])
 def test_windows_over_indexed_dims_that_overlap(window, splits):
@@ -140,6 +142,7 @@ def test_nan_infinities_and_negative_zero_move_untouched():
     np.testing.assert_array_equal(taken.view("int32"), values[::-1].view("int32"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
 @pytest.mark.parametrize("rows", [7, "rows"])
 def test_no_index_however_large_leaves_the_tensor(dtype, rows):
@@ -166,6 +169,7 @@ def test_no_index_however_large_leaves_the_tensor(dtype, rows):
     np.testing.assert_array_equal(got[6], inner[2:5])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("count", [3, 40_000])
 @pytest.mark.parametrize("make", ["scatter", "gather"])
 def test_an_error_comes_before_anything_is_written(make, count):
@@ -196,6 +200,7 @@ def test_only_the_lowest_bit_of_an_int8_mask_counts():
     np.testing.assert_array_equal(got != 0, mask & 1)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "dtype", ["float16", "bfloat16", "float64", "int8", "uint16", "int64", "bool"]
 )
@@ -209,6 +214,7 @@ def test_dtypes(dtype):
     check(ops.gather(original, indices), original, indices)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float32", "int64"])
 @pytest.mark.parametrize("width", [512, 517, 2000])
 def test_long_rows_are_moved_whole_and_those_left_out_are_not_touched(dtype, width):

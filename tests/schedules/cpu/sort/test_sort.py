@@ -70,6 +70,7 @@ def test_any_length(form):
 
 
 # One row; some that are no whole block; chunks of 256 rows, the last with a block that is cut.
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [1, 7, 31, 256, 531])
 def test_any_length_by_a_network(length):
     rng = np.random.default_rng(10)
@@ -88,6 +89,7 @@ def test_a_network_is_stable_by_places(length):
     same(run(op, keys, places, **form), stable(keys, places, axis=0))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "axis"), [("float32", 1), ("float16", 0), ("bfloat16", 1), ("float64", 0)]
 )
@@ -144,6 +146,7 @@ def single_lines(dtype, length, region, form):
     np.testing.assert_array_equal(np.sort(got.view(bits)), np.sort(keys.view(bits)))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "length", "region"),
     [("float32", 700, "<"), ("uint64", 64, ">="), ("float64", 129, ">"), ("int32", 5, "<=")],
@@ -159,6 +162,7 @@ def quick(item_bytes, **changes):
     return QUICK | {"vector_lanes": lanes, "splits": 1} | changes
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "region"), [("float32", "<"), ("float16", ">="), ("int64", ">")])
 def test_single_lines_by_partitions(dtype, region):
     form = quick(np.dtype(dtype).itemsize)
@@ -228,6 +232,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("pair", PAIRS)
 def test_partitions_of_keys_with_other_operands(pair):
     region, key, others, splits, rows = PAIRS[pair]
@@ -286,6 +291,7 @@ def test_partitions_lose_no_pair_among_nan():
     np.testing.assert_array_equal(got.view(np.uint32), keys[order].view(np.uint32))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("rows", "beside"), [(8, 128), (9, 256), (16, 256), (17, 512)])
 def test_scratch_beside_a_tile_has_every_number_that_is_read(rows, beside):
     """Past the last pair numbers have all bits: of 9 x 16 places up to 255."""
@@ -335,6 +341,7 @@ def test_what_a_network_sorts_floats_as_goes_by_the_size_of_vectors(cpu, tile):
     assert f'alloc_buffer((T.int64({100 * config.vector_lanes}),), "{tile}")' in text
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("float64", 8), ("float32", 4)])
 def test_a_network_of_floats_that_stay_floats(dtype, lanes):
     rng = np.random.default_rng(21)
@@ -364,6 +371,7 @@ def test_only_what_no_instruction_packs_takes_a_table(cpu, dtype, instruction):
     assert ("_orders" in text) == (cpu == "x86-64-v3")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("form", "splits"),
     [("radix", 2), ("radix", 5), ("merge", 2), ("merge", 8)],
@@ -379,6 +387,7 @@ def test_any_number_of_parts(form, splits):
         same(kernel(keys, places), stable(keys, places))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("number", range(len(dtypes.FLOATS + dtypes.INTEGERS)))
 def test_every_dtype_by_digits(number):
     dtype, region = (dtypes.FLOATS + dtypes.INTEGERS)[number], ("<", ">=")[number % 2]
@@ -412,6 +421,7 @@ def test_zeros_of_either_sign_are_ties(form, region):
     np.testing.assert_array_equal(np.signbit(got), np.signbit(keys[order]))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("form", "dtype"),
     [("radix", "float32"), ("radix", "bfloat16"), ("merge", "float64"), ("merge", "float16")],
@@ -478,6 +488,7 @@ def test_sorts_lexicographically_by_three_operands():
     same(run(op, *columns), [column[order] for column in columns])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("pattern", ["sorted", "reversed", "equal", "runs", "few"])
 @pytest.mark.parametrize("region", ["<", "arg0 * 1 < arg1"])
 def test_patterns(pattern, region):

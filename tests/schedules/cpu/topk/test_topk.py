@@ -79,6 +79,7 @@ def by_sorting(values, k, axis=-1):
     return np.take_along_axis(values, order, axis), order
 
 
+@pytest.mark.costly
 @forms
 @pytest.mark.parametrize("region", [">", "<"])
 def test_any_number_of_candidates_and_slots(form, region):
@@ -102,6 +103,7 @@ def test_k_of_all_candidates_is_a_sort(form):
         np.testing.assert_array_equal(array, right)
 
 
+@pytest.mark.costly
 @forms
 def test_ties_go_to_the_smaller_index_whatever_the_order(form):
     rng = np.random.default_rng(2)
@@ -112,6 +114,7 @@ def test_ties_go_to_the_smaller_index_whatever_the_order(form):
     assert (np.diff(where.astype(int), axis=1) > 0).all()
 
 
+@pytest.mark.costly
 @forms
 def test_inits_compete(form):
     rng = np.random.default_rng(3)
@@ -131,6 +134,7 @@ def test_inits_out_of_order_take_the_dialects_loop(splits):
     check(make(given), given, splits=splits)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("number", range(len(dtypes.FLOATS + dtypes.INTEGERS)))
 def test_every_dtype(number):
     dtype, form = (
@@ -150,6 +154,7 @@ def test_every_dtype(number):
     check(make(given), given, algorithm=form)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "form", ["ordered", "heap", "select", pytest.param("batches", marks=packs)]
 )
@@ -189,6 +194,7 @@ def hard_lines(rng, n):
     yield np.where(place % 97 == 5, 1e-40, 1e-45)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "splits", "has_indices"),
     [("float32", 1, False), ("float32", 3, True), ("float64", 2, False)],
@@ -213,6 +219,7 @@ def test_selection_by_digits_of_hard_lines(dtype, splits, has_indices):
                 np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["bfloat16", "int64", "uint8", "bool"])
 def test_selection_by_digits_of_other_dtypes(dtype):
     rng = np.random.default_rng(12)
@@ -223,6 +230,7 @@ def test_selection_by_digits_of_other_dtypes(dtype):
     check(make(given), given, algorithm="select")
 
 
+@pytest.mark.costly
 @packs
 @pytest.mark.parametrize(("k", "splits"), [(1, 1), (9, 3), (50, 1), (56, 2)])
 def test_batches_of_hard_lines(k, splits):
@@ -246,6 +254,7 @@ def test_batches_of_hard_lines(k, splits):
                     np.testing.assert_array_equal(np.signbit(array), np.signbit(want))
 
 
+@pytest.mark.costly
 @packs
 @pytest.mark.parametrize(
     "dtype", ["float16", "bfloat16", "int8", "uint8", "bool", "int16", "uint16", "int32", "uint32"]
@@ -275,6 +284,7 @@ def test_batches_skip_lines_that_can_bring_nothing():
     assert where.tolist() == [[3, 4, 5, 6, 7]]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("splits", [2, 3])
 @pytest.mark.parametrize("form", ["ordered", "heap", "select"])
 def test_long_lines_are_walked_in_parts(form, splits):
@@ -286,6 +296,7 @@ def test_long_lines_are_walked_in_parts(form, splits):
         np.testing.assert_array_equal(array, right)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "has_indices", "changed"),
     [
@@ -323,6 +334,7 @@ def test_other_comparators_take_the_dialects_loop(region, axis):
     check(make(given, region, axis=axis), given)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("sign", ["<", ">"])
 def test_of_equal_values_the_first_is_selected_whatever_the_comparator(axis, sign):

@@ -52,6 +52,7 @@ def check(op, given, **changes):
     return got
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("form", "region"),
     [
@@ -66,6 +67,7 @@ def test_inits_may_come_in_any_order(form, region):
     check(make(SHUFFLED, region), SHUFFLED, algorithm=form)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("form", ["ordered", "heap", "select"])
 def test_the_order_may_be_left_open(form):
     given = SHUFFLED | {"input_indices": np.arange(2100, dtype=np.int32).reshape(3, 700) % 613}
@@ -84,6 +86,7 @@ def test_values_alone(dimension):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("form", "region"),
     [
@@ -114,6 +117,7 @@ def test_nan_is_never_selected_and_never_displaced(form, region):
     assert np.isnan(got).sum() == 3
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "form", ["ordered", "heap", "select", pytest.param("batches", marks=packs)]
 )

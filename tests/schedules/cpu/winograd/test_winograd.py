@@ -36,6 +36,7 @@ def check(op, source):
 
 
 # Vectors of 16 lanes; a last block that overlaps; fewer channels than lanes.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("channels", "size"),
     [
@@ -50,6 +51,7 @@ def test_any_image(channels, size):
     check(INPUT(x := numbers(2, channels, *size), image_dimensions=(2, 3)), x)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("channels", "filters"), [(1, 1), (5, 3), (17, 16), (3, 33)])
 def test_any_filter(channels, filters):
     check(FILTER(x := numbers(3, 3, channels, filters)), x)
@@ -81,6 +83,7 @@ def test_filters_whose_places_crowd_the_first_cache_are_stored_in_whole_lines():
     check(FILTER((3, 3, 16, 48)), numbers(3, 3, 16, 48))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("channels", [1, 3, 16, 81])
 def test_any_tiles(channels):
     x = numbers(8, 8, 2, 2, 11, channels)
@@ -88,6 +91,7 @@ def test_any_tiles(channels):
     np.testing.assert_allclose(last.transpose(0, 3, 1, 2), first, rtol=1e-6, atol=1e-4)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("r", [2, 4, 6])
 @pytest.mark.parametrize("wide", [1, 2, 3, 9])
 def test_any_number_of_tiles(r, wide):
@@ -96,6 +100,7 @@ def test_any_number_of_tiles(r, wide):
     check(OUTPUT(x, output_tile_size=r, image_dimensions=(2, 3)), x)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("r", [2, 4, 6])
 @pytest.mark.parametrize("size", [(3, 3), (13, 8), (20, 21)])
 def test_the_kernels_together_are_a_convolution(r, size):
@@ -138,6 +143,7 @@ def test_one_kernel_serves_every_extent():
         kernel(numbers(1, 2, 8, 4))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f64"])
 def test_narrow_types_are_rounded_once(dtype):
     shapes = {INPUT: (1, 9, 9, 18), FILTER: (3, 3, 2, 9), OUTPUT: (8, 8, 1, 1, 2, 18)}

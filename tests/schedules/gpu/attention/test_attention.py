@@ -59,6 +59,7 @@ def simulated(op, target, extents=None, config=None, rounding=0.0):
     return done
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", CHIPS)
 def test_agrees_with_the_reference(target):
     shape = (1, 1, 80, 32)
@@ -122,6 +123,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("option", "target"),
     [(option, CHIPS[number % 3]) for number, option in enumerate(OPTIONS)],
@@ -235,6 +237,7 @@ def test_few_rows_share_their_keys_among_workgroups(target, make):
 
 
 # The heuristic's tiles of a long sequence, one workgroup of them, and two steps of keys.
+@pytest.mark.costly
 @pytest.mark.parametrize("width", [64, 128])
 @pytest.mark.parametrize("target", ["rocm:gfx942", "rocm:gfx950", "rocm:gfx1100", "rocm:gfx1201"])
 def test_main_loops_meet_in_no_bank(target, width):

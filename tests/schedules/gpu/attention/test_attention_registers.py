@@ -37,6 +37,7 @@ def test_every_chip_is_compiled_for():
     assert names == set(BEYOND) == {chip.partition(":")[2] for chip, _ in COMPILED}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("chip", "case"), COMPILED)
 def test_what_is_foreseen_is_near_what_compilers_take(chip, case):
     op, target = CASES[case](), make_target(chip)

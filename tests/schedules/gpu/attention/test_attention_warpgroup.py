@@ -65,6 +65,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_reference(case):
     op = CASES[case]()

@@ -103,6 +103,7 @@ def test_a_transposition_takes_a_shuffle_for_each_other_lane(dtype, shuffles):
     assert simulation.counts["shuffle"] == shuffles
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("through_shared_memory", [False, True])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "bool", "int64"])
 def test_every_type_of_element_is_exchanged(dtype, through_shared_memory):

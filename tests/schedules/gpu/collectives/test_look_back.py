@@ -44,6 +44,7 @@ def lines(dtype, shape):
     return {"input": x, "accumulator_init": np.ones(shape[:-1], dtype)}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("target", "dtype", "shape", "orders"),
     [

@@ -53,6 +53,7 @@ def arrays(op, seed=0, **extents):
     }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", CHIPS)
 def test_batches_tails_and_an_epilogue_on_every_chip(chip):
     op = ops.matmul(
@@ -65,6 +66,7 @@ def test_batches_tails_and_an_epilogue_on_every_chip(chip):
     check(op, arrays(op), chip)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"])
 @pytest.mark.parametrize(
     ("lhs", "rhs", "maps"),
@@ -99,6 +101,7 @@ def test_indexing_maps_of_any_kind(chip, lhs, rhs, maps):
     check(op, arrays(op), chip)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"])
 @pytest.mark.parametrize(
     ("lhs", "rhs", "result"),
@@ -129,6 +132,7 @@ def test_types(chip, lhs, rhs, result):
     check(op, arrays(op), chip)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "dtypes", "kind"),
     [
@@ -148,6 +152,7 @@ def test_floats_of_8_bits_are_multiplied_as_they_are_or_as_halves(chip, dtypes, 
     check(op, arrays(op), chip)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "across", "dtype", "change"),
     [
@@ -199,6 +204,7 @@ def test_narrow_factors_of_odd_rows_fit_the_registers(chip):
     assert RULE.heuristic(op, make_target(chip)).workgroup_tile
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["rocm:gfx942", "rocm:gfx1201"])
 @pytest.mark.parametrize(
     ("rows", "columns", "transpose_rhs", "dtype"),
@@ -246,6 +252,7 @@ def test_types_that_a_chip_cannot_multiply_are_refused():
     assert "is AMD's" in RULE.applies(mixed, make_target("cuda:sm_80"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "transpose_lhs", "transpose_rhs"),
     [
@@ -281,6 +288,7 @@ def test_other_roundings_are_for_who_asks():
     assert done.counts["NV_MMA_SYNC_F32_16x8x8_TF32"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
 def test_extents_known_at_call_time(chip):
     op = ops.matmul(("b", "m", "k"), ("b", "k", "n"), dtype=HALF)
@@ -308,6 +316,7 @@ def small(op, chip):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"])
 def test_parts_of_k_are_added_by_a_second_kernel(chip):
     bias = ops.TensorType((18,), "float32")
@@ -323,6 +332,7 @@ def test_parts_of_k_of_a_length_known_at_call_time():
         check(op, arrays(op, k=k), "cuda:sm_80", replace(small(op, "cuda:sm_80"), splits=2))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "workgroups", "k"),
     [
@@ -343,10 +353,11 @@ def test_workgroups_share_tiles_and_steps(chip, workgroups, k):
     assert len(merged) == (tiles % workgroups > 0)
 
 
-def test_workgroups_share_what_is_known_at_call_time():
+@pytest.mark.costly
+@pytest.mark.parametrize("m", [1, 70])
+def test_workgroups_share_what_is_known_at_call_time(m):
     op, chip = ops.matmul(("m", 100), (100, 40), dtype=HALF), "rocm:gfx942"
-    for m in (1, 70):
-        check(op, arrays(op, m=m), chip, replace(small(op, chip), workgroups=5))
+    check(op, arrays(op, m=m), chip, replace(small(op, chip), workgroups=5))
 
 
 def test_steps_of_an_unknown_number_are_not_shared():
@@ -364,6 +375,7 @@ def test_workgroups_share_where_the_last_round_would_be_for_few():
     assert many.workgroups == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", CHIPS)
 def test_k_is_split_where_tiles_are_few(chip):
     """Only there: a large product has tiles for all cores."""
@@ -418,6 +430,7 @@ def test_matrices_of_more_rows_than_32_bits_count_are_refused():
 
 
 # The heuristic's tiles of a large product, one workgroup of them: nothing waits for a bank.
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "dtype", "transpose_rhs"),
     [
@@ -441,6 +454,7 @@ def test_main_loops_meet_in_no_bank(chip, dtype, transpose_rhs):
     assert done.bank_conflicts == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(3))
 def test_random_cases(seed):
     rng = np.random.default_rng(1000 + seed)

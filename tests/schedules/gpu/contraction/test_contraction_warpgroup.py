@@ -86,6 +86,7 @@ def test_operands_that_are_no_matrices_are_refused():
         RULE.lower(op, HOPPER, config_of())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "numbers",
     [{}, {"workgroups": 5}, {"splits": 2}, {"workgroup_tile": {"m": 64, "n": 128}}],

@@ -39,6 +39,7 @@ def check(op, chip, config=None, **extents):
     np.testing.assert_array_equal(done.results["result"].astype("float64"), want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "layout"), [*((chip, "NHWC") for chip in CHIPS), ("cuda:sm_80", "NCHW")]
 )
@@ -53,6 +54,7 @@ def test_strides_dilations_padding_and_an_epilogue(chip, layout):
     check(op, chip)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", [*CHIPS, "cuda:sm_90a"])
 @pytest.mark.parametrize(("channels", "dtype"), [(3, "f16"), (11, "bf16"), (5, "int8")])
 def test_an_image_is_copied_to_more_channels(chip, channels, dtype):
@@ -98,11 +100,13 @@ def test_extents_known_at_call_time():
     check(op, "rocm:gfx942", n=2, h=5, w=9)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
 def test_types(dtype):
     check(ops.conv_2d((1, 5, 6, 20), (2, 2, 20, 9), padding=1, dtype=dtype), "rocm:gfx942")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("layout", SHAPES)
 @pytest.mark.parametrize(("groups", "filters", "algorithm"), [(2, 16, "mma"), (16, 32, "direct")])
 def test_groups(layout, groups, filters, algorithm):

@@ -41,6 +41,7 @@ def check(op, config, **extents):
     assert outcome.status == "passed", outcome.message
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("image", "filters", "options"),
     [
@@ -60,13 +61,15 @@ def test_any_windows(image, filters, options):
     check(ops.conv_2d(image, filters, dtype=HALF, **options), config())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("workgroups", [0, 2])
 def test_two_warpgroups_and_an_open_batch(workgroups):
     op = ops.conv_2d(("images", 10, 10, 64), (3, 3, 64, 96), padding=2, dtype="bfloat16")
     check(op, config("NV_WGMMA_F32_64x128x16_BF16", 2, 3, workgroups), images=2)
 
 
-@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.costly
+@pytest.mark.parametrize("kernel", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_workgroups_take_boxes_in_turns(kernel):
     op = ops.conv_2d((1, 14, 20, 72), (kernel, kernel, 72, 136), padding=kernel // 2, dtype=HALF)
     check(op, config(stages=3, workgroups=3, columns=2))

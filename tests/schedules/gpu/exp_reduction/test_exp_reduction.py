@@ -21,6 +21,7 @@ ROWS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("target", "shape", "region"),
     [
@@ -48,6 +49,7 @@ WEIGHTED = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("extents", [(3, 5, 300), ("m", "n", "k"), (2, "n", "k"), ("m", 8, 700)])
 def test_workgroups_share_the_keys_of_few_rows(target, extents):
@@ -91,9 +93,12 @@ def test_long_rows_take_two_kernels_for_each_output():
     )
 
 
-def test_weighted_values_of_any_shape():
-    report = kernel_checks.check_random(["exp_reduction"], "cuda:sm_80", count=3, simulate=True)
-    assert [one for one in report.results if one.status != "passed"] == []
+@pytest.mark.costly
+@pytest.mark.parametrize("index", range(3))
+def test_weighted_values_of_any_shape(index):
+    cases = kernel_checks.random_cases(["exp_reduction"], index=index)
+    report = kernel_checks.check(cases, "cuda:sm_80", simulate=True)
+    assert [one for one in report if one.status != "passed"] == []
 
 
 def test_a_config_that_does_not_fit_is_refused():

@@ -35,6 +35,7 @@ def check(op, target, seed, config=None, **sizes):
     return done
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 @pytest.mark.parametrize(("length", "kernels"), [(16, 2), (120, 3), (17, 8)])
 def test_lines_longer_than_shared_memory_take_several_passes(length, kernels, target):
@@ -54,6 +55,7 @@ def test_stages_exchange_inside_one_part_of_shared_memory(lines, target):
     assert text.count('scope="shared') + text.count("alloc_shared") == 1
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx942", "rocm:gfx950"])
 @pytest.mark.parametrize(
     ("shape", "axis", "kernels"),
@@ -110,6 +112,7 @@ def test_stages(target):
             np.testing.assert_allclose(done.results[name], array, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("stage", [0, 4, 5, 63])
 def test_a_stage_that_a_line_does_not_have_is_not_computed(stage):
     op = ops.fft((2, 8), (2, 8), stage="operand")

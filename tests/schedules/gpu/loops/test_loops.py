@@ -59,6 +59,7 @@ def column_maxima(x_handle: T.handle, y_handle: T.handle):
             y[a] = T.max(y[a], x[b, a])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dynamic", [True, False])
 @pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx942", "rocm:gfx1100"])
 @pytest.mark.parametrize(

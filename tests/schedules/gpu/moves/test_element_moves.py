@@ -40,6 +40,7 @@ def moved_to(result, op, target, **operands):
     return done.simulations
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [(1, 1), (37, 61), (128, 64)])
 def test_pack_and_back(target, shape):
@@ -132,6 +133,7 @@ def turned(dtype):
     ]  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_what_is_transposed_goes_through_shared_memory_without_conflicts(dtype, target):
@@ -165,6 +167,7 @@ def test_a_transpose_is_told_by_the_indices(op, want):
     assert transposed_dims(sch, root_blocks(sch)[0]) == want
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [("n", "m"), ("n", 61), (37, "m")])
 def test_what_is_transposed_is_a_tile_in_shared_memory_where_extents_are_open(shape, target):

@@ -65,6 +65,7 @@ def multiplied(shape, target, config):
 FIRST = {kind: chip for chip, kind in reversed(CHIPS.items())}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", FIRST.values())
 def test_every_instruction_multiplies_by_one_rule(chip):
     """Tails in all dims, which are prime to the tiles, and stages that run dry."""
@@ -75,6 +76,7 @@ def test_every_instruction_multiplies_by_one_rule(chip):
     assert any("16x" in name for name in simulation.counts)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1201"])
 @pytest.mark.parametrize("lhs_order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
@@ -85,6 +87,7 @@ def test_operands_lie_in_memory_either_way(chip, lhs_order, rhs_order):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(1, 1, 1), (16, 8, 16), (17, 3, 5), (65, 130, 33), (3, 200, 64)]
 )
@@ -102,6 +105,7 @@ def test_asynchronous_copies_have_any_number_of_stages(stages):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "kind"),
     [
@@ -136,6 +140,7 @@ def test_a_transposed_accumulator_is_stored_in_runs():
     assert stores == [(4, 64), (16, 16)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["rocm:gfx90a", "rocm:gfx942", "rocm:gfx950"])
 @pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
 def test_no_order_of_operands_costs_bank_conflicts(chip, rhs_order):
@@ -151,6 +156,7 @@ def test_no_order_of_operands_costs_bank_conflicts(chip, rhs_order):
     assert (False, 2) not in widths
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chip", "kind", "dtypes"),
     [
@@ -214,6 +220,7 @@ def test_fragments_are_read_without_bank_conflicts():
     assert (simulation.bank_conflicts, simulation.uncoalesced) == (0, 0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["rocm:gfx90a", "rocm:gfx942", "rocm:gfx950"])
 def test_compiled_loops_keep_everything_in_registers(chip):
     target = make_target(chip)
@@ -297,6 +304,7 @@ def test_what_does_not_fit_is_refused(chip, config, message):
         plan_matmul(shape, make_target(chip), config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_86", "rocm:gfx942", "rocm:gfx1100"])
 def test_the_quick_check_refuses_what_the_plan_refuses(chip):
     target, rng = make_target(chip), random.Random(1)

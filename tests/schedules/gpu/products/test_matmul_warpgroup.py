@@ -17,6 +17,7 @@ from tvm_iree_ext.targets.mma.mma_table import mma_kind
 from tvm_iree_ext.targets.names import make_target
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("lhs_order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
 def test_operands_lie_in_memory_either_way(lhs_order, rhs_order):
@@ -26,6 +27,7 @@ def test_operands_lie_in_memory_either_way(lhs_order, rhs_order):
     assert done.counts["tensor map copy"] == 2 * 2 * 4 * (2 if lhs_order == (0, 1) else 3)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("n", "k", "rhs_order"),
     [(70, 101, (1, 0)), (70, 102, (0, 1)), (72, 132, (1, 0))],
@@ -39,6 +41,7 @@ def test_rows_that_no_tensor_map_has_are_copied_by_lanes(n, k, rhs_order):
     assert not multiplied(shape, KIND, consumers=1, copies="async").counts.get("tensor map copy")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("m", "options"),
     [(64, {"consumers": 1, "stages": 3}), (200, {"consumers": 3}), (130, {"tiles": 2})],
@@ -48,6 +51,7 @@ def test_warpgroups_tiles_and_stages(m, options):
     multiplied(shape_of(KIND, m, 64, 320), KIND, **options)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "rhs_order"),
     [
@@ -69,6 +73,7 @@ def test_the_widest_instruction_in_a_deep_pipeline():
     assert done.counts[WIDE] == 2 * 5 * 4
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -92,6 +97,7 @@ def test_more_workgroups_than_tiles():
     multiplied(shape_of(KIND, 64, 128, 128), KIND, consumers=1, workgroups=5)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "kind", [KIND, "NV_WGMMA_F32_64x64x32_F8E4M3FN", "NV_WGMMA_I32_64x64x32_I8"]
 )
@@ -115,6 +121,7 @@ def test_a_config_by_the_chips_limits():
     assert narrow.mma_kind == "NV_WGMMA_F32_64x16x16_F16"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
 def test_it_compiles_to_its_instructions(rhs_order):
     obstacle = nvrtc_obstacle()

@@ -17,6 +17,7 @@ RULE = GpuContraction()
 CHIPS = ["cuda:sm_80", "cuda:sm_90a", "rocm:gfx90a", "rocm:gfx942", "rocm:gfx1100", "rocm:gfx1201"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "k"),
     [(KIND, 133), (KIND, 134), (KIND, 132), ("NV_WGMMA_F32_64x64x32_F8E4M3FN", 131),
@@ -27,12 +28,14 @@ def test_rows_along_k_for_tensor_maps(kind, k):
     assert done.counts["tensor map copy"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("lhs_order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
 def test_rows_in_any_order(lhs_order, rhs_order):
     multiplied(shape_of(KIND, 71, 91, 133, lhs_order, rhs_order), KIND, pad=SIDES, stages=2)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["NV_WGMMA_F32_64x64x32_F8E4M3FN", "NV_WGMMA_I32_64x64x32_I8"])
 @pytest.mark.parametrize(("n", "k"), [(70, 139), (92, 144)])
 @pytest.mark.parametrize("lhs_order", [(0, 1), (1, 0)])
@@ -69,6 +72,7 @@ def padded(op, chip, rows=71, **numbers):
     return done
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matrix_instructions_of_every_chip(chip, transposed):
@@ -77,18 +81,21 @@ def test_matrix_instructions_of_every_chip(chip, transposed):
     assert len(padded(op, chip)) == 3  # two copies, and the product
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16", "float32", "float64"])
 def test_other_types(chip, dtype):
     padded(ops.matmul((37, 45), (51, 45), dtype=dtype, transpose_rhs=True), chip)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx1100"])
 @pytest.mark.parametrize("numbers", [{"splits": 2}, {"workgroups": 3}, {"pad": ("rhs",)}], ids=str)
 def test_parts_and_shares_of_k(chip, numbers):
     padded(ops.matmul((37, 205), (51, 205), dtype="float16", transpose_rhs=True), chip, **numbers)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(  # for n = 51 TVM takes 25 s on CUDA, where workgroups share out tiles
     ("chip", "rows", "k", "n"),
     [("cuda:sm_80", 71, 52, 56), ("rocm:gfx942", 0, 45, 51), ("rocm:gfx942", 71, 45, 51)],

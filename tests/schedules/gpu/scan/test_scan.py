@@ -31,6 +31,7 @@ def numbers(*shape, dtype="int32"):
     return np.random.default_rng(0).integers(-5, 5, shape).astype(dtype)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize(
     ("target", "shape", "dimension"),
@@ -72,6 +73,7 @@ def test_extents_of_the_call(dynamic):
     scanned(ops.scan(dynamic, dimension=1, dtype="int32"), "cuda:sm_80", x)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("dtype", "rows"), [("float16", 5), ("bfloat16", 40), ("float32", 40), ("float64", 5)]
 )
@@ -86,6 +88,7 @@ def test_floats_keep_their_order(dtype, rows):
     assert any(one.space == "shared" for one in done.accesses) == bool(promoted)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_of_lines_of_any_shape(target, seed):
@@ -102,6 +105,7 @@ def test_parts_of_lines_of_any_shape(target, seed):
         scanned(op, target, numbers(*extents), config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("rows", "length", "grids"), [
     (1, 6000, [1, 6]), (2, 12_000, [1, 24]), (4, 6000, [4]), (1, 2000, [1]),
 ])  # fmt: skip
@@ -126,6 +130,7 @@ def test_rows_are_read_in_whole_accesses():
     assert wide == {16}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shape", [("n",), (3, "n"), ("n", 3)])
 def test_lines_without_elements_keep_their_init(shape):
     """Where the call says so: in one kernel or three."""

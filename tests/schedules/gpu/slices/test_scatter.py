@@ -30,6 +30,7 @@ def repeated(rng, region, dtype, count=300, rows=90, columns=5):
     return op, operands
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_scatters_agree_with_the_reference(target):
     report = kernel_checks.check_random(
@@ -38,6 +39,7 @@ def test_random_scatters_agree_with_the_reference(target):
     assert [result for result in report.results if result.status != "passed"] == []
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("region", "dtype", "algorithm"),

@@ -22,6 +22,7 @@ MOVES = (
 )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_moves_agree_with_the_references(target):
     report = kernel_checks.check_random(MOVES, target, count=1, seed=21, simulate=True)
@@ -96,6 +97,7 @@ def test_an_index_out_of_range_cannot_be_an_error():
         choose(op, make_target("cuda:sm_80"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("offset", [0, 1, -(2**63), 2**62, -1])
 def test_transfers_touch_nothing_outside(target, offset):

@@ -39,6 +39,7 @@ def test_lines_of_any_dim_are_sorted_stably(dimension, target):
     check(op, target, {"operand0": keys, "operand1": payload})
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("region", ["<", "abs(arg0) < abs(arg1)"])
 def test_long_lines_are_merged(region, target):
@@ -81,6 +82,7 @@ def keys_with_ties(rng, shape, dtype):
     return keys
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", RADIX_TARGETS)
 @pytest.mark.parametrize("elements", [64, 256])
 @pytest.mark.parametrize(
@@ -100,6 +102,7 @@ def test_lines_are_sorted_stably_by_digits(dtype, region, elements, target):
     check_digits(op, target, {"operand0": keys, "operand1": payload}, config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", RADIX_TARGETS)
 def test_several_payloads_follow_keys_that_stand_anywhere(target):
     rng = np.random.default_rng(12)
@@ -122,6 +125,7 @@ def test_elements_of_a_line_take_the_place_of_counters_where_lanes_have_many(tar
     check_digits(op, target, {"operand0": keys, "operand1": payload}, config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
 def test_keys_of_64_bits_have_eight_digits(dtype):
     rng = np.random.default_rng(13)
@@ -134,6 +138,7 @@ def test_keys_of_64_bits_have_eight_digits(dtype):
 
 
 @pytest.mark.skipif(bool(nvrtc_obstacle()), reason=nvrtc_obstacle())
+@pytest.mark.long
 def test_keys_of_64_bits_compile_for_cuda():
     """Constants of more than 63 bits have no form of their own in TVM."""
     target, functions = make_target("cuda:sm_80"), {}
@@ -147,6 +152,7 @@ def test_keys_of_64_bits_compile_for_cuda():
     assert compile_device(ir.IRModule(functions), target).ptx.count(".entry ") >= len(functions)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [0, 1, 64, 65, 200])
 def test_digits_take_lengths_that_are_known_at_the_call_only(length):
     op = ops.sort(TensorType(("n",), "int16"), dimension=0)

@@ -40,6 +40,7 @@ def check(op, target, given, config=None):
         np.testing.assert_array_equal(done.results[name], array)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 @pytest.mark.parametrize("algorithm", CONFIGS)
 def test_forms_agree_with_the_loops(algorithm, target):
@@ -55,6 +56,7 @@ def test_inits_in_any_order_and_comparators_of_any_kind_follow_the_loops(region)
     check(op, "rocm:gfx1100", given)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 @pytest.mark.parametrize("algorithm", CONFIGS)
 def test_of_equal_values_the_first_is_selected_by_a_comparator_that_is_not_strict(
@@ -87,6 +89,7 @@ def test_k_may_be_known_at_the_call_only_and_lines_lie_side_by_side():
     check(op, "rocm:gfx942", given, config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx1100"])
 @pytest.mark.parametrize("splits", [1, 2, 40])
 def test_a_filter_sorts_its_list_as_often_as_it_is_filled(splits, target):
@@ -99,6 +102,7 @@ def test_a_filter_sorts_its_list_as_often_as_it_is_filled(splits, target):
     check(op, target, given, LoweringConfig("filter", workgroup_tile=tile, splits=splits))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [0, 1, 100, 900])
 def test_a_filter_takes_lines_whose_length_is_known_at_the_call_only(length):
     given = operands(np.random.default_rng(8), 2, length, 7, "float16")

@@ -64,6 +64,7 @@ def test_a_sum_is_known_and_taken_in_vectors(given, kind):
     assert "T.vectorized" in str(schedule_loops(function, make_target("llvm"), "k"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("given", "kind"), KINDS)
 def test_a_sum_wraps(given, kind, tmp_path):
     imported = summed(given, kind)
