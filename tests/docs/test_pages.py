@@ -19,9 +19,15 @@ DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.name not in ELSEWHERE]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+def own_cache(folder, tmp_path, monkeypatch):
+    """One of all pages: several build the same kernels."""
+    monkeypatch.setenv(cache.VARIABLE, str(folder))
     monkeypatch.chdir(tmp_path)
 
 

@@ -137,7 +137,7 @@ def test_the_command_says_what_is_here_runs_and_times(artifacts, deployed, tmp_p
     assert (ran.stdout, ran.stderr) == ("out0: float32[1000]\nall results are as recorded\n", "")
     timed = deployed(COMMAND, "bench", folder, "--inputs", inputs, "--quick", "--threads", 1)
     assert timed.stderr == ""
-    assert re.fullmatch(r".*: 16 KB of arguments\nthreads 1: \S+ us a call, .*\n", timed.stdout)
+    assert re.fullmatch(r".*: 16 KB of arguments\nthreads 1: \S+ [mu]s a call, .*\n", timed.stdout)
 
 
 @pytest.mark.parametrize(

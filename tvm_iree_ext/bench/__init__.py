@@ -34,11 +34,12 @@ from tvm_iree_ext.bench.programs.program_tables import (
 from tvm_iree_ext.bench.results.result_tables import Machine, Report, row_text, write_whole
 from tvm_iree_ext.bench.results.roofline import check_picture, save_roofline
 from tvm_iree_ext.bench.results.summary import Summary, summaries, summary_lines
-from tvm_iree_ext.bench.suites import PEERS, SUITES, run, run_odd, select_cases
+from tvm_iree_ext.bench.suites import OTHER_SUITES, PEERS, SUITES, run, run_odd, select_cases
 
 __all__ = [
     "GROWTH_HEADER",
     "ODD_HEADER",
+    "OTHER_SUITES",
     "PEERS",
     "PROGRAMS",
     "PROGRAM_LIMIT_S",

@@ -56,6 +56,9 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
 PEERS = "peers"
 """The suite of the listed cases, which are in the others under names of their own."""
 
+OTHER_SUITES = (PEERS, "all", "growth", "programs")
+"""Suites beside those of some ops' cases: two are not of cases alone."""
+
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers
 
 
@@ -77,7 +80,7 @@ def select_cases(suite: str, containing: str = "", *, quick: bool = False) -> li
     elif suite in SUITES:
         cases = SUITES[suite]()
     else:
-        hint = did_you_mean(suite, (*SUITES, "peers", "all", "growth", "programs"))
+        hint = did_you_mean(suite, (*SUITES, *OTHER_SUITES))
         raise ValueError(
             f"no suite {suite!r}; there are {', '.join(SUITES)}, peers, all and growth{hint}"
         )

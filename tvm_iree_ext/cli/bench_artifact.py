@@ -12,12 +12,11 @@ from tvm_iree_ext.base.versions import is_runtime_alone
 from tvm_iree_ext.cli.run import ARRAYS, arguments_of, find_function
 
 _QUICK_S = 0.2
-_SUITES = ("all", "peers", "growth", "programs")  # beside those of single ops
 
 
 def is_artifact(word: str) -> bool:
     """Whether a word names an artifact; one by a suite's name takes a path such as ./attention."""
-    if not is_runtime_alone() and word in (*ext.bench.SUITES, *_SUITES):
+    if not is_runtime_alone() and word in (*ext.bench.SUITES, *ext.bench.OTHER_SUITES):
         return False
     return (Path(word) / "manifest.json").is_file()
 

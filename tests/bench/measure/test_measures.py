@@ -152,9 +152,9 @@ def test_costs_are_measured_in_fresh_processes():
 
 
 def test_memory_of_a_call_is_more_than_nothing_and_less_than_its_scores(tiny):
-    case = attention_case(4, 512, 512, 64, "float32")
+    case = attention_case(16, 1024, 1024, 64, "float32")  # code that is paged in may be 10 MB
     took = extra_bytes(build(case.op).folder, 1)
-    assert 0 <= took < 4 * 512 * 512 * 4
+    assert 0 <= took < 16 * 1024 * 1024 * 4
 
 
 def test_a_process_that_fails_is_an_error(tmp_path):
