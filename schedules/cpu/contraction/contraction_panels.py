@@ -18,6 +18,7 @@ words.  That of int8 takes unsigned bytes for a, so sums begin with
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -45,8 +46,10 @@ from tvm_iree_ext.schedules.cpu.contraction.contraction_sums import (
     without_scratch,
 )
 from tvm_iree_ext.schedules.cpu.products.dot_products import DotProduct
+from tvm_iree_ext.schedules.cpu.products.panels_ahead import panels_ahead
 from tvm_iree_ext.schedules.cpu.products.register_product import MultiplyAdd, multiply_tile
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
+    Beside,
     RegisterTile,
     Sums,
     multiply_panels,
@@ -214,7 +217,25 @@ class PanelLoops:
             finish=finish,
             add=self.add,
             first=first if self.rows_first else None,
+            beside=self.ahead(slab, rows, columns.first, depth),
         )
+
+    def ahead(self, slab: At, rows: Part, column: Expr, depth: Part) -> Beside | None:
+        """Fetches of a panel's next block of depth where it is read in place, or the next panel."""
+        wide = known(self.wide)
+        if self.plan.b in self.config.promote or wide is None or wide > self.tile.width:
+            return None
+
+        def fetch(start: Expr, vectors: int, k: Expr, offset: Expr) -> None:
+            place = self.operands.at(slab, self.plan.n, column + start + offset)
+            place_of_k = (depth.first + k + depth.count) * self.a.group
+            at = self.operands.depth_at(place, place_of_k)
+            emit.prefetch(self.b.view.buffer, *self.b.view.index(at), nearest=False)
+
+        shape = self.plan.op.types[self.plan.b].shape
+        sizes = [extent for extent in shape if isinstance(extent, int)]
+        elements = prod(sizes) if len(sizes) == len(shape) else None
+        return panels_ahead(self.tile, elements, self.b.dtype, rows.count, fetch)
 
     def clear(self, sums: Sums, rows: Index, columns: Index) -> None:
         """Begin with zeros."""

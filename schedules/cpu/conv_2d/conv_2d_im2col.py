@@ -19,6 +19,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_filter import FilterLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, Reach
+from tvm_iree_ext.schedules.cpu.products.panels_ahead import panels_ahead
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     Sums,
     multiply_panels,
@@ -75,16 +76,29 @@ class Im2colLoops(FilterLoops):
                 at = panel + first * self.depth + ((k0 + k) * vectors + j) * self.lanes
                 return self.packed[emit.run(at, self.lanes)]
 
+            depth = emit.product([segments, length])
+            elements = self.op.groups * self.held * self.depth
+
+            def ahead(column: Expr, vectors: int, k: Expr, offset: Expr) -> None:
+                width = vectors * self.lanes
+                after = tirx.Select(
+                    column + width < held,
+                    (column + width) * self.depth + k0 * width,
+                    (k0 + depth) * width,
+                )
+                emit.prefetch(self.packed, panel + after + k * width + offset, nearest=False)
+
             multiply_panels(
                 self.tile,
                 rows=block.count,
                 columns=held,
-                depth=emit.product([segments, length]),
+                depth=depth,
                 dtype=self.dtype,
                 a=lambda row, k: self.windows[row * self.stride + k],
                 b=b,
                 start=sums.start,
                 finish=sums.finish,
+                beside=panels_ahead(self.tile, elements, self.dtype, block.count, ahead),
             )
         self.write(block, sums)
 

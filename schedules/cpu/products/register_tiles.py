@@ -187,6 +187,10 @@ def panels(columns: int, tile: RegisterTile) -> list[tuple[int, int, int]]:
     return [*found, (whole * tile.width, 1, rest)] if rest else found
 
 
+Beside = Callable[[Expr, Expr, int, Expr], None]
+"""``beside(row, column, vectors, k)``, for a tile of rows and a panel of vectors of columns."""
+
+
 def multiply_panels(
     tile: RegisterTile,
     *,
@@ -200,6 +204,7 @@ def multiply_panels(
     finish: Callable[[Expr, Expr, Expr], None] | Either,
     add: MultiplyAdd | None = None,
     first: Callable[[Expr], None] | None = None,
+    beside: Beside | None = None,
 ) -> None:
     """Multiply; every vector of columns is whole, and a number of rows that is not known is, too.
 
@@ -211,6 +216,7 @@ def multiply_panels(
         add: ``add(sums, b, a)`` where ``sums + b * a`` would be wrong.
         first: ``first(row)`` is done before the rows of a tile that begins there, whose products
             with all panels follow; without it, products of a panel with all rows do.
+        beside: ``beside(row, column, vectors, k)`` goes on beside each k of a tile's products.
     """
 
     def block(row: Expr, height: int, column: Expr, vectors: int) -> None:
@@ -228,6 +234,7 @@ def multiply_panels(
             start=lambda i, j: start(row + i, column + j * tile.lanes),
             finish=Either.placed(finish, takes),
             add=add,
+            beside=None if beside is None else lambda k: beside(row, column, vectors, k),
         )
 
     each_block(tile, rows, columns, block, first)
