@@ -1,6 +1,7 @@
 """What is said of a program's operations: their kernels, and why some are plain loops."""
 
 import pytest
+from tvm import relax
 
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.programs.program_explanation import explain_program
@@ -182,3 +183,13 @@ def test_each_operation_of_a_fused_kernel_is_listed_and_equal_kernels_are_one():
         f"kernel {kernel.name}: plain loops\n  math.exp at 3:9\n  math.tanh at 4:9\n"
         "memory of main: 0.001 MB for a call; 0.001 at once, 0.001 without reuse"
     )
+
+
+def test_a_module_of_relax_is_explained():
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((3, 40), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.cumsum(x, 1))
+        builder.emit_func_output(y)
+    explanation = explain_program(builder.get())
+    assert "iree_linalg_ext.scan" in [kernel.computes for kernel in explanation.kernels]
