@@ -8,6 +8,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.schedules.cpu.products.panels_ahead import panels_ahead
 from tvm_iree_ext.schedules.cpu.products.register_tiles import RegisterTile
 
+TARGET = {"kind": "llvm", "mcpu": "sapphirerapids", "num-cores": 2}  # vectors of 512 bits
 MAPS = ["(m, o, w, k) -> (m, k)", "(m, o, w, k) -> (o, k, w)", "(m, o, w, k) -> (m, o, w)"]
 
 
@@ -24,7 +25,7 @@ def windows(pixels, channels):
 
 
 def is_fetching(op):
-    return "prefetch" in str(ext.lower(op, "llvm"))
+    return "prefetch" in str(ext.lower(op, TARGET))
 
 
 def test_beside_many_rows_of_a_factor_that_no_cache_keeps():
