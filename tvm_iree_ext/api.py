@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tvm import ir
 
     from tvm_iree_ext.base.lowering_config import ConfigLike
-    from tvm_iree_ext.mlir.importing.imported import Imported
+    from tvm_iree_ext.programs.program_sources import ProgramLike
     from tvm_iree_ext.runtime.program import Program
     from tvm_iree_ext.targets.names import TargetLike
 
@@ -37,7 +37,7 @@ def build(
 
 @overload
 def build(
-    source: Imported | ir.IRModule,
+    source: ProgramLike,
     target: TargetLike = "llvm",
     config: None = None,
     *,
@@ -48,7 +48,7 @@ def build(
 
 @suggesting
 def build(
-    source: Op | Imported | ir.IRModule,
+    source: Op | ProgramLike,
     target: TargetLike = "llvm",
     config: ConfigLike | None = None,
     *,
@@ -59,7 +59,8 @@ def build(
 
     Args:
         source: an op, which :mod:`tvm_iree_ext.ops` makes; a program, as
-            :func:`tvm_iree_ext.mlir.import_program` gives it; or a Relax module.
+            :func:`tvm_iree_ext.mlir.import_program` gives it; a module of Relax or of TensorIR, a
+            PrimFunc, or tensors of TE: operands and results, as ``te.create_prim_func`` takes them.
         target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
         config: tile sizes and choices of an op, also as plain JSON; by default the best of the
             records of tuning, exactly for this op or for the nearest shape, else the heuristic.
@@ -81,18 +82,12 @@ def build(
     if isinstance(source, Op):
         return _kernel(source, target, config, database, folder)
     # Only programs need these, and TVM, whose import takes longer than a cached build.
-    from tvm import ir
-
-    from tvm_iree_ext.mlir.importing.imported import Imported
     from tvm_iree_ext.programs.program_build import build_program
-    from tvm_iree_ext.programs.relax_import.from_relax import from_relax
+    from tvm_iree_ext.programs.program_sources import program_of
 
-    if not isinstance(source, Imported | ir.IRModule):
-        came = type(source).__name__
-        raise BuildError(f"build takes an op of tvm_iree_ext.ops; {came} came")
+    program = program_of(source)
     if config is not None:
         raise BuildError("a program takes no config: it has a kernel for each of its ops")
-    program = source if isinstance(source, Imported) else from_relax(source)
     return build_program(program, target, database=database, folder=folder)
 
 
@@ -140,8 +135,12 @@ def lower(
         TargetError: for a target that is not known.
         ScheduleError: when no rule builds the op, or the config does not fit.
         TuningError: for a file of records that is named and cannot be read.
-        BuildError: for a config of another kind.
+        BuildError: for what is no op, or a config of another kind.
     """
+    if not isinstance(op, Op):
+        raise BuildError(
+            f"lower takes an op of tvm_iree_ext.ops; {type(op).__name__} came, which build may take"
+        )
     from tvm_iree_ext.building.kernel_build import config_of
     from tvm_iree_ext.records.record_choice import lowered
     from tvm_iree_ext.targets.names import make_target

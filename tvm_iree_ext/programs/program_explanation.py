@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tvm import ir
-
-from tvm_iree_ext.mlir.importing.imported import Fallback, Imported
+from tvm_iree_ext.mlir.importing.imported import Fallback
 from tvm_iree_ext.programs.base import relax_passes
 from tvm_iree_ext.programs.memory_plan import FunctionMemory, memory_of, memory_text
 from tvm_iree_ext.programs.owned_memory import owned_memory
 from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_lowering import fused_program
-from tvm_iree_ext.programs.relax_import.from_relax import from_relax
+from tvm_iree_ext.programs.program_sources import ProgramLike, program_of
 from tvm_iree_ext.runtime.manifest import ProgramKernel
 from tvm_iree_ext.targets.names import TargetLike, make_target
 
@@ -40,11 +38,11 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain_program(program: Imported | ir.IRModule, target: TargetLike = "llvm") -> Explanation:
+def explain_program(program: ProgramLike, target: TargetLike = "llvm") -> Explanation:
     """How a program is cut into kernels for a CPU; nothing is scheduled or compiled.
 
     Args:
-        program: what was imported, or a module of Relax functions.
+        program: what ``build`` takes of programs.
         target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
 
     Raises:
@@ -53,7 +51,7 @@ def explain_program(program: Imported | ir.IRModule, target: TargetLike = "llvm"
 
     >>> print(ext.explain_program(ext.mlir.import_program("model.mlir")))    # doctest: +SKIP
     """
-    imported = from_relax(program) if isinstance(program, ir.IRModule) else program
+    imported = program_of(program)
     fused = fused_program(imported, make_target(target)).with_compiled_loops()
     fallbacks = dict.fromkeys((*imported.fallbacks, *fused.fallbacks))
     mod = owned_memory(

@@ -98,6 +98,10 @@ def _like_numpy(function: tirx.PrimFunc) -> tirx.PrimFunc:
         a, b = (tirx.Cast("float32", one) for one in (chosen.a, chosen.b))  # isnan takes no other
         return tirx.Cast(dtype, extreme(a, b, name, keeps_nan=True))
 
+    def unmarked(attribute: tirx.AttrStmt) -> Any:
+        # TVM's scatters say so that their loops stay loops, of which LLVM's code knows nothing.
+        return attribute.body if attribute.attr_key == "pragma_scope" else attribute
+
     def truth(cast: tirx.Cast) -> ir.Expr:
         kind = str(cast.value.ty.dtype)
         if str(cast.ty.dtype) != "bool" or kind == "bool":
@@ -107,7 +111,8 @@ def _like_numpy(function: tirx.PrimFunc) -> tirx.PrimFunc:
     if OP_ATTRIBUTE in (function.attrs or {}):
         return function
     body = tvm_ffi.structural_map(
-        with_nan_comparisons(function.body), [((tirx.Max, tirx.Min), either), (tirx.Cast, truth)]
+        with_nan_comparisons(function.body),
+        [((tirx.Max, tirx.Min), either), (tirx.Cast, truth), (tirx.AttrStmt, unmarked)],
     )
     return function.with_body(body)
 

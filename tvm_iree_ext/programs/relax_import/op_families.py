@@ -3,13 +3,23 @@
 from tvm_iree_ext.programs.relax_import.relax_arg_compares import ArgCompares
 from tvm_iree_ext.programs.relax_import.relax_attention import Attentions
 from tvm_iree_ext.programs.relax_import.relax_convolutions import Convolutions
+from tvm_iree_ext.programs.relax_import.relax_gathers import Gathers
 from tvm_iree_ext.programs.relax_import.relax_ops import Lower, OpCalls
 from tvm_iree_ext.programs.relax_import.relax_scans import Scans
 from tvm_iree_ext.programs.relax_import.relax_scatters import Scatters
 from tvm_iree_ext.programs.relax_import.relax_sorts import Sorts
 from tvm_iree_ext.programs.relax_import.relax_transposed_convolutions import TransposedConvolutions
 
-_FAMILIES = (Sorts, Scans, ArgCompares, Scatters, Attentions, Convolutions, TransposedConvolutions)
+_FAMILIES = (
+    Sorts,
+    Scans,
+    ArgCompares,
+    Scatters,
+    Gathers,
+    Attentions,
+    Convolutions,
+    TransposedConvolutions,
+)
 
 
 def lowered_families(calls: OpCalls) -> dict[str, Lower]:
