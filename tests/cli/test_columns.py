@@ -39,14 +39,24 @@ def on_a_terminal(arguments, columns=80):
 @pytest.mark.costly
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["--help"], ["records", "show", "--shipped", "--op", "scan"], ["doctor"]],
+    [
+        ["list"],
+        ["--help"],
+        ["records", "show", "--shipped", "--op", "scan"],
+        ["doctor"],
+        ["build", "attention", "--help-op"],
+        ["build", "matmul", "8x8xf32", "8x8xf32"],
+    ],
     ids=" ".join,
 )
-def test_nothing_is_cut(arguments):
+def test_nothing_is_cut_or_too_wide(arguments):
     status, said = on_a_terminal(arguments)
     assert status == 0, said
     assert said
     assert CUT not in said
+    # A path, which somebody will copy, is in one piece.
+    wide = [line for line in said.splitlines() if len(line) > 80]
+    assert [line for line in wide if "/" not in line or len(line.split()) > 2] == []
 
 
 def test_the_width_of_a_terminal_is_asked_for():

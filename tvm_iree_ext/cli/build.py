@@ -3,12 +3,16 @@
 import argparse
 import json
 import shlex
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import MlirError, ScheduleError
+from tvm_iree_ext.base.lowering_config import changed_fields
+from tvm_iree_ext.base.text_tables import width_of
+from tvm_iree_ext.base.wrapped_text import print_wrapped, refilled
 from tvm_iree_ext.cli.operands import UsageError, explained, make_op
 from tvm_iree_ext.cli.programs import type_text
 from tvm_iree_ext.cli.run import SUFFIXES
@@ -88,7 +92,8 @@ def run_build(args: argparse.Namespace) -> None:
     if args.op.endswith(SUFFIXES):
         built, data = _build_program(args)
     elif args.help_op:
-        print(explained(args.op))
+        text = explained(args.op)
+        print(refilled(text, width_of(sys.stdout)) if sys.stdout.isatty() else text)
         return
     else:
         built, data = _build_kernel(args)
@@ -101,10 +106,12 @@ def run_build(args: argparse.Namespace) -> None:
         found = {**data, "from_cache": is_old, "seconds": seconds, "artifact": str(folder)}
         print(json.dumps(found, indent=2))
         return
+    if "config" in data:
+        data["config"] = changed_fields(data["config"])
     data["done"] = f"{'from the cache, in' if is_old else 'built in'} {seconds:.1f} s"
     data |= {"artifact": str(folder), "next": _next(args, folder)}
     for name, value in data.items():
-        print(f"{name:<10}  {value if isinstance(value, str) else json.dumps(value)}")
+        print_wrapped(value if isinstance(value, str) else json.dumps(value), f"{name:<10}  ")
 
 
 def _next(args: argparse.Namespace, folder: Path) -> str:

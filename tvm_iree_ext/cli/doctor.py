@@ -4,6 +4,7 @@ import argparse
 import json
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.wrapped_text import print_wrapped
 
 
 def add_doctor(commands: argparse._SubParsersAction) -> None:
@@ -29,7 +30,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         advice = f"; {finding.advice}" if finding.advice else ""
-        print(f"{finding.state:<7}  {finding.name:<{width}}  {finding.value}{advice}")
+        label = f"{finding.state:<7}  {finding.name:<{width}}  "
+        print_wrapped(f"{finding.value}{advice}", label)
     lacking = [f.name for f in findings if f.needed and f.state != "ok"]
     print(
         f"needed and not right: {', '.join(lacking)}" if lacking else "all that is needed is here"

@@ -4,6 +4,7 @@ import argparse
 import json
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.wrapped_text import print_wrapped
 
 
 def add_list(commands: argparse._SubParsersAction) -> None:
@@ -30,6 +31,6 @@ def run_list(args: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=2))
         return
     for name, targets in table.items():
-        print(f"{name}: {entries[name].summary}")
+        print_wrapped(f"{name}: {entries[name].summary}")
         for target, support in targets.items():
             print(f"    {support:<8}  {target}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.base.lowering_config import changed_fields
+from tvm_iree_ext.base.wrapped_text import print_wrapped
 
 
 def add_records(commands: argparse._SubParsersAction) -> None:
@@ -77,10 +78,10 @@ def run_show(args: argparse.Namespace) -> None:
     for record in chosen:
         target = " ".join(str(record.target[k]) for k in ("kind", "arch", "mcpu", "num-cores")
                           if k in record.target)  # fmt: skip
-        print(f"{record.op}  {ext.records.shape_text(record)}  {target}: {_how(record)}")
-        print(f"    {json.dumps(changed_fields(record.config))}")
+        print_wrapped(f"{record.op}  {ext.records.shape_text(record)}  {target}: {_how(record)}")
+        print_wrapped(json.dumps(changed_fields(record.config)), "    ")
     files = ", ".join(map(str, paths)) or "no file"
-    print(f"{len(chosen)} of {len(every)} records of {files}")
+    print_wrapped(f"{len(chosen)} of {len(every)} records of {files}")
 
 
 def _how(record: ext.records.Record) -> str:
