@@ -1,6 +1,7 @@
 """The one table of ops: commands, tests, docs and the tuner read it."""
 
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.other_names import OTHER_NAMES
 from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
@@ -59,19 +60,7 @@ ENTRIES: dict[str, OpEntry] = {
     )
 }
 
-MEANT = {
-    "argmax": "arg_compare",
-    "argmin": "arg_compare",
-    "argsort": "sort",
-    "conv": "conv_2d",
-    "cumprod": "scan",
-    "cumsum": "scan",
-    "flash_attention": "attention",
-    "gemm": "contraction",
-    "scaled_dot_product_attention": "attention",
-    "sdpa": "attention",
-}
-"""Names that other libraries have for ops."""
+_MEANT = {**OTHER_NAMES, "gemm": "contraction"}
 
 
 def find(name: str) -> OpEntry:
@@ -86,7 +75,7 @@ def find(name: str) -> OpEntry:
     if len(found) > 1:
         raise OpError(f"op {name!r} is of several dialects; name one of {', '.join(found)}")
     if not found:
-        short = (full.partition(".")[2] for full in ENTRIES)
-        hint = did_you_mean(name, ENTRIES if "." in name else short, MEANT)
-        raise OpError(f"no op {name!r}{hint or '; registered are ' + ', '.join(ENTRIES)}")
+        short = sorted({full.partition(".")[2] for full in ENTRIES})
+        hint = did_you_mean(name, ENTRIES if "." in name else short, _MEANT)
+        raise OpError(f"no op {name!r}{hint or '; registered are ' + ', '.join(short)}")
     return ENTRIES[found[0]]

@@ -12,6 +12,8 @@ TYPOS = [
     ("build matmull 4x4xf32 4x4xf32", "did you mean 'matmul'?"),
     ("build gemm 4x4xf32 4x4xf32", "did you mean 'matmul'?"),
     ("build conv2d 4x4xf32 4x4xf32", "did you mean 'conv_2d'?"),
+    ("build convolution 4x4xf32 4x4xf32", "did you mean 'conv_2d'?"),
+    ("build {folder}/model.mlr", "did you mean '{folder}/model.mlir'?"),
     ("build cumsum 8xf32", "did you mean 'scan'?"),
     ("build --help-op online-attention", "did you mean 'online_attention'?"),
     ("verify --op sorrt", "did you mean 'sort'?"),

@@ -41,7 +41,7 @@ def on_demand(
         namespace[name] = module if is_module else getattr(module, name)
         return namespace[name]
 
-    return find, lambda: sorted({*namespace, *names})
+    return find, lambda: sorted(names)
 
 
 def method_from(module: str, name: str) -> Callable[..., Any]:

@@ -9,12 +9,13 @@ import json
 import re
 import typing
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.dtypes import MEANT, mlir_names
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.base.suggestions import did_you_mean, meant
+from tvm_iree_ext.base.suggestions import did_you_mean, meant, near_file
 
 
 class UsageError(OpError):
@@ -41,6 +42,8 @@ def op_function(op: str) -> Callable[..., Any]:
         return getattr(ext.ops, op)
     if "." not in op and meant(op, _SHORT, _MEANT) in _SHORT:
         raise OpError(f"no op {op!r}{did_you_mean(op, _SHORT, _MEANT)}")
+    if Path(op).suffix and (hint := near_file(op)):  # of a program, by a name that is not right
+        raise OpError(f"no op or program {op!r}{hint}")
     return ext.registry.find(op).make
 
 

@@ -5,6 +5,8 @@ to the dialects that :mod:`tvm_iree_ext.mlir` imports.  The frameworks are impor
 asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pytorch]'``.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -6,6 +6,7 @@ Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from tvm_iree_ext.base.other_names import OTHER_NAMES
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.base.suggestions import did_you_mean, suggesting
 from tvm_iree_ext.ops import vector_ext
@@ -66,7 +67,7 @@ __all__ = [
     "winograd_output_transform",
 ]
 
-_MEANT = {"gemm": "matmul", "conv": "conv_2d", "cumsum": "scan", "argmax": "arg_compare"}
+_MEANT = {**OTHER_NAMES, "gemm": "matmul"}
 
 
 if not TYPE_CHECKING:  # a checker would take any name for one of this module

@@ -1,5 +1,7 @@
 """From an imported program to an artifact: fused, scheduled, compiled as one library."""
 
+from __future__ import annotations
+
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """What becomes of a program's operations: the kernels, and what fell to plain loops and why."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

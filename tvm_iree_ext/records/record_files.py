@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tvm_iree_ext.base import limited_reading
 from tvm_iree_ext.base.errors import TuningError
@@ -23,9 +23,15 @@ VARIABLE = "TVM_IREE_EXT_RECORDS"
 _BYTES = 1 << 30  # of a file, at most; a record has about a thousand
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
-DatabaseLike: TypeAlias = "PathLike | Sequence[PathLike] | None"
-"""A file of records or several, or folders of MetaSchedule's databases; none of them; or None for
-the user's and the shipped ones."""
+DatabaseLike: TypeAlias = "PathLike | JsonDatabase | Sequence[PathLike | JsonDatabase] | None"
+"""A file of records or several, or databases of MetaSchedule's, as folders or open; none of them;
+or None for the user's and the shipped ones."""
+
+
+class JsonDatabase(Protocol):
+    """A database of MetaSchedule's that is open: its ``JSONDatabase``."""
+
+    path_tuning_record: str
 
 
 def user_records() -> Path:
@@ -87,17 +93,23 @@ def looked_at(database: DatabaseLike = None) -> list[Path]:
     """
     if database is None:
         return [path for path in (user_records(), *shipped_records()) if path.exists()]
-    if isinstance(database, str | os.PathLike):
-        return [_file(database)]
-    if not isinstance(database, Sequence) or not all(
-        isinstance(one, str | os.PathLike) for one in database
-    ):
-        raise TuningError(f"database is {database!r}; expected a file of records, or several")
-    return [_file(one) for one in database]
+    if isinstance(database, Sequence) and not isinstance(database, str):
+        return [_file(one) for one in database]
+    return [_file(database)]
 
 
-def _file(path: PathLike) -> Path:
-    """A file of records, or that in the folder of a database of MetaSchedule's."""
+def _file(given: Any) -> Path:
+    """A file of records, or that of a database of MetaSchedule's.
+
+    Raises:
+        TuningError: for what names no file.
+    """
+    path = getattr(given, "path_tuning_record", given)
+    if not isinstance(path, str | os.PathLike):
+        raise TuningError(
+            f"database is {given!r}; expected a file of records, a database of MetaSchedule's (its"
+            " folder, or JSONDatabase), or several of these"
+        )
     inside = Path(path) / TUNING_RECORDS
     return inside if inside.is_file() else Path(path)
 

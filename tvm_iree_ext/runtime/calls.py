@@ -278,7 +278,8 @@ def ordered(
     if not named and len(arguments) == len(operands):
         return arguments
     names = [operand.name for operand in operands]
-    listed = ", ".join(names) or "none"
+    optional = {operand.name for operand in operands if operand.default is not None}
+    listed = ", ".join(f"[{one}]" if one in optional else one for one in names) or "none"
     if len(arguments) > len(names):
         raise CallError(f"{op}: {len(arguments)} arguments came; expected {len(names)}: {listed}")
     for name in named:
@@ -287,8 +288,11 @@ def ordered(
         if name in names[: len(arguments)]:
             raise CallError(f"{op}: {name} came twice, by position and by name")
     rest = names[len(arguments) :]
-    if missing := [name for name in rest if name not in named]:
-        raise CallError(f"{op}: {', '.join(missing)} missing; the arguments are {listed}")
+    if absent := [name for name in rest if name not in named]:
+        missing = [name for name in absent if name not in optional] or absent
+        inits = [name for name in missing if name.startswith("init_") or name.endswith("_init")]
+        note = f"; of {' and '.join(inits)} no default is known" if inits else ""
+        raise CallError(f"{op}: {', '.join(missing)} missing; the arguments are {listed}{note}")
     return (*arguments, *(named[name] for name in rest))
 
 

@@ -54,8 +54,15 @@ def test_metaschedule_reads_it_and_adds_to_it(tmp_path):
 def test_a_build_takes_the_best_of_a_database(tmp_path):
     folder = tmp_path / "database"
     write_metaschedule([record(30.0), record(9.0)], folder)
-    kernel = ext.build(OP, database=folder)
-    assert (kernel.provenance, kernel.config.parallel) == ("record exact", False)
+    is_open = ms.database.JSONDatabase(work_dir=str(folder), allow_missing=False)
+    for database in (folder, is_open, [is_open]):
+        kernel = ext.build(OP, database=database)
+        assert (kernel.provenance, kernel.config.parallel) == ("record exact", False)
+
+
+def test_says_what_is_no_database():
+    with pytest.raises(TuningError, match=r"7; expected a file of records, a database of MetaSch"):
+        ext.build(OP, database=[7])
 
 
 def test_a_folder_of_something_else_stays(tmp_path):

@@ -40,9 +40,9 @@ def mma_kind(name: str) -> Mma:
     table = mma_table()
     if name not in table:
         alike = [known for known in table if known.split("_")[0] == str(name).split("_")[0]]
-        listed = ", ".join(alike or table)
-        hint = did_you_mean(name, table)
-        raise TargetError(f"mma kind {name!r} is unknown; known are {listed}{hint}")
+        families = dict.fromkeys(f"{known.partition('_')[0]}_..." for known in table)
+        hint = did_you_mean(name, table) or f"; known are {', '.join(alike or families)}"
+        raise TargetError(f"mma kind {name!r} is unknown{hint}")
     return table[name]
 
 

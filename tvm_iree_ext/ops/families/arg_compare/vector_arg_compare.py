@@ -8,6 +8,8 @@ Difference to the dialect: the operands are in memory, as all are here, and the 
 large as that.
 """
 
+from __future__ import annotations
+
 from typing import Literal
 
 from tvm_iree_ext.base import dtypes

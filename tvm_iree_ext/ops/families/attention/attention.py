@@ -16,6 +16,8 @@ Beyond the dialect, a *band* bounds the keys that a row sees by its position: ca
 sliding windows.  Keys outside are not computed at all.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

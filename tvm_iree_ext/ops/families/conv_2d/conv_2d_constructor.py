@@ -1,5 +1,7 @@
 """The checked constructor of a convolution: it picks the algorithm and adds the epilogue."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args

@@ -13,6 +13,8 @@ Differences to the dialect: an output is two operands, ``init0`` and ``result0``
 dim that the map of some output omits is never split, as the dialect recommends.
 """
 
+from __future__ import annotations
+
 import enum
 import inspect
 import re
@@ -42,7 +44,7 @@ class IteratorType(enum.Enum):
     REDUCTION = 1
 
     @staticmethod
-    def parse(text: "str | IteratorType") -> "IteratorType":
+    def parse(text: str | IteratorType) -> IteratorType:
         """Read ``parallel`` or ``#iree_linalg_ext.iterator_type<parallel>``.
 
         Raises:

@@ -14,6 +14,8 @@ them.  A tensor may be smaller than its layout: lanes then hold the padding wher
 and the hardware are parameters.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod

@@ -6,6 +6,8 @@ The layout is a :class:`~tvm_iree_ext.layout.NestedLayout`.  What a change of la
 of the op: :meth:`ToLayout.conversion_from`.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -14,6 +14,8 @@ dialect leaves the coefficients' extent and m <= n unchecked; here they are chec
 made or, where the stage or an extent is known only then, when the kernel is called.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -9,6 +9,8 @@ along one axis, for all points of the others.  Complex numbers are two buffers, 
 as in the dialect.  Beyond the dialect: any length, not powers of two alone.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -12,6 +12,8 @@ Types, and what an epilogue is, are those of the contraction that it is a part o
 products with all rows, ``full[g, m, n]``, of which each row has one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -13,6 +13,8 @@ Differences to the dialect, each with its reason:
 - As in scatter, the window may cover indexed dims, with the index as its start corner.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -14,6 +14,8 @@ Differences to the dialect, each with its reason:
   so the result is the same for any number of threads.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -20,6 +20,8 @@ of the dialect's op, that of equal values the first occurrence is always selecte
 comparator; its loops select the later one for ``>=``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

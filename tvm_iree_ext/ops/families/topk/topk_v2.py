@@ -17,6 +17,8 @@ a bool as an int8, and ties are settled, with every index beside its value; ther
 open, and its loops select the later of equal elements for ``>=``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -25,6 +25,8 @@ is made to lie outside of the base is refused, and a dim that map 0 has twice, w
 own lowering does not honour.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -13,6 +13,8 @@ Sums are in float32, or float64 for such operands, and rounded once at the end; 
 in the element type.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
