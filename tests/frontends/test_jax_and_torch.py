@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -194,7 +195,9 @@ def test_a_torch_module(tmp_path):
         torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)
     ).eval()
     x = torch.randn(5, 16)
-    program = ext.from_torch(model, x, folder=tmp_path / "model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a user would ask what is wrong with the model
+        program = ext.from_torch(model, x, folder=tmp_path / "model")
     with torch.no_grad():
         want = model(x)
         assert isinstance(program(x), torch.Tensor)

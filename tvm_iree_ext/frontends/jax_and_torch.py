@@ -165,6 +165,7 @@ def from_torch(
 
 
 @collector_at_rest()
+@torch_export.without_own_deprecations()
 def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
     """The same, imported and not built: its constants are the memory of the module's weights."""
     try:

@@ -3,6 +3,7 @@
 PyTorch is imported when it is asked for.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,14 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
 
         traced = replaced_early(traced).run_decompositions(decompositions)
     return _corrected(traced)
+
+
+@contextmanager
+def without_own_deprecations() -> Iterator[None]:
+    """Without what PyTorch's exporter complains of in PyTorch itself, which no user can mend."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*treespec, LeafSpec", FutureWarning)
+        yield
 
 
 @contextmanager

@@ -224,3 +224,11 @@ def test_casts_of_addresses_are_found_in_llvms_text(cast, refused):
 def test_attention_with_one_step_of_keys_reads_what_it_wrote(keys):
     op = ops.attention((1, 1, 16, 16), (1, 1, keys, 16), (1, 1, keys, 16), dtype="float16")
     assert inspect_op(op, "rocm:gfx942").binary
+
+
+def test_what_nvrtc_writes_to_is_no_bytes():
+    # Bytes of one character are the interpreter's own, each literal the same object.
+    def nothing(_program, data):
+        data[0] = 0  # the end of a text in C
+
+    assert cuda._text(lambda _program: (None, 1), nothing, None) == ""

@@ -148,7 +148,7 @@ def compile_ptx(source: str, arch: str) -> NvrtcOutput:
 
 def _text(size: Any, get: Any, program: Any) -> str:
     _, length = size(program)
-    data = b" " * length
+    data = bytearray(length)  # bytes that somebody writes to may be other people's, too
     get(program, data)
     return data.rstrip(b"\0 ").decode(errors="replace")
 
