@@ -41,6 +41,7 @@ from tvm_iree_ext.records.record_choice import lowered
 from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.manifest import Function, ProgramKernel
 from tvm_iree_ext.schedules.dispatch import schedule_loops
+from tvm_iree_ext.tir.tensor_scalars import tensor_scalars, with_tensor_scalars
 
 
 def program_ops(imported: Imported, target: Target) -> dict[str, tuple[Op, int]]:
@@ -147,7 +148,8 @@ def scheduled_program(
             scheduled[var] = schedule_loops(function, target, name)
         else:
             module, origins[name] = lowered(fused.ops[key], target, database=database)
-            scheduled[var] = module[fused.ops[key].entry].with_attr("global_symbol", name)
+            made = module[fused.ops[key].entry].with_attr("global_symbol", name)
+            scheduled[var] = with_tensor_scalars(made, tensor_scalars(function))
         if IN_PLACE in (function.attrs or {}):
             scheduled[var] = scheduled[var].with_attr(IN_PLACE, function.attrs[IN_PLACE])
     mod = with_functions(mod, scheduled)

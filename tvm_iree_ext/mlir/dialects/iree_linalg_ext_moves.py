@@ -174,21 +174,24 @@ def _packing(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         "inner_dims_pos": [int(one) for one in op.attributes["inner_dims_pos"]],
         "outer_dims_perm": [int(one) for one in op.attributes.get("outer_dims_perm", ())],
     }
+    values: dict[str, Value] = {"input": source}
     if padding is not None and not isinstance(padding, Number):
-        raise Unsupported("a padding value that is computed from data; a constant is supported")
+        if padding.element.is_complex:
+            raise Unsupported("a complex padding that is computed from data")
+        given["padding_value"], values["padding_value"] = "operand", padding
     number = 0
 
     def make(types: Mapping[str, TensorType]) -> Op:
         nonlocal number
         own = dict(given)
-        if packs and padding is not None:
+        if isinstance(padding, Number):
             own["padding_value"] = _padding(padding, number)
         number += 1
         shape = extent_names(scope, output.shape)
         own["inner_tiles"] = extent_names(scope, sizes)
         return (ops.pack if packs else ops.unpack)(types["input"], shape, **own)
 
-    return per_part(scope, {"input": source}, output, make)
+    return per_part(scope, values, output, make)
 
 
 def _padding(value: Number, part: int) -> Any:

@@ -80,13 +80,13 @@ def _transfer(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         made = vector_ext.transfer_scatter(type_of(scope, value), kind, *kinds, **given)
         return call_op(scope, made, operands, [source])
     found = scope.scalar(padding)
-    if not isinstance(found, Number):
-        raise Unsupported("a padding that is computed from data; a constant is supported")
     shape = tuple(extent or 0 for extent in tensor_kind(op.results[0]).shape)
-    number = found.value
-    given["padding"] = int(number) if found.element.is_integer else float(number)
-    if found.element.kind == "bool":
-        given["padding"] = bool(number)
+    if not isinstance(found, Number):
+        given["padding"], operands["padding"] = "operand", found
+    elif found.element.kind == "bool":
+        given["padding"] = bool(found.value)
+    else:
+        given["padding"] = (int if found.element.is_integer else float)(found.value)
     made = vector_ext.transfer_gather(kind, *kinds, result=TensorType(shape, kind.dtype), **given)
     like: AnyTensor = Splat(shape, kind_of(op.results[0]), found)
     return call_op(scope, made, operands, [like])

@@ -18,7 +18,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     Value,
     extent,
 )
-from tvm_iree_ext.mlir.importing.emitted_values import extent_of
+from tvm_iree_ext.mlir.importing.emitted_values import computed, extent_of
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -84,19 +84,25 @@ def call_op(
 ) -> list[Value]:
     """Call an op with operands by the names of its signature; results are like ``results``."""
     arguments: list[Any] = []
+    scalars: dict[str, str] = {}
     for operand in op.signature.arguments:
         value = operands[operand.name]
         if operand.role == "scalar":
             if not isinstance(value, SCALARS):
                 raise Unsupported(f"{operand.name} is no scalar")
-            arguments.append(passed(scope, value, operand.dtype))
+            if isinstance(value, Number) or value.element.is_integer:
+                arguments.append(passed(scope, value, operand.dtype))
+                continue
+            tensor = computed(scope, value)
+            arguments += tensor.parts
+            scalars[operand.name] = tensor.element.storage[0]
             continue
         if not isinstance(value, TENSORS):
             raise Unsupported(f"{operand.name} is no tensor")
         arguments += in_memory(scope, value).parts
     _settle(scope, op, operands, results)
     outputs = [(one.shape, one.element) for one in results]
-    return list(scope.called_op(op, arguments, outputs))
+    return list(scope.called_op(op, arguments, outputs, scalars))
 
 
 def _settle(
@@ -116,14 +122,8 @@ def _settle(
 
 
 def passed(scope: Scope, value: Scalar, dtype: str) -> Any:
-    """A scalar as an argument by value.
-
-    Raises:
-        Unsupported: for a float that is computed from data.
-    """
+    """A number, or an integer, as an argument by value."""
     if isinstance(value, Number):
         kind = passed_dtype(dtype)
         return tirx.const(float(value.value) if "float" in kind else int(value.value), kind)
-    if value.element.is_integer:
-        return extent(extent_of(scope, value))
-    raise Unsupported("a float operand that is computed from data; a constant is supported")
+    return extent(extent_of(scope, value))

@@ -26,6 +26,7 @@ from tvm_iree_ext.mlir.importing.places import place_of
 from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT, OPAQUE
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.tir.tensor_scalars import with_tensor_scalars
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,16 @@ class ProgramImport:
             functions[gvar] = func
         return IRModule(functions)
 
-    def op_function(self, op: Op) -> ir.GlobalVar:
-        """The canonical PrimFunc of an op of the registry, marked; equal ops have one."""
-        identity = repr(op.describe())
+    def op_function(self, op: Op, in_memory: Mapping[str, str]) -> ir.GlobalVar:
+        """The canonical PrimFunc of an op of the registry, marked; equal ops have one.
+
+        ``in_memory`` are its scalars that are tensors of rank 0, with their element types.
+        """
+        identity = repr((op.describe(), in_memory))
         if identity not in self._ops:
             key = f"{op.entry}_{len(self.ops)}"
-            func = op.prim_func().with_attr(OP_ATTRIBUTE, key).with_attr("op_pattern", OPAQUE)
+            func = with_tensor_scalars(op.prim_func(), in_memory)
+            func = func.with_attr(OP_ATTRIBUTE, key).with_attr("op_pattern", OPAQUE)
             func = func.without_attr("global_symbol")
             self._ops[identity] = (key, self.builder.add_func(func, self.kernel_name(key)))
             self.ops[key] = op

@@ -1,6 +1,6 @@
 """What each value of IR has become while its function is imported, and calls of kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -153,10 +153,17 @@ class Scope:
         return [builder.emit(relax.TupleGetItem(found, i)) for i in range(len(types))]
 
     def called_op(
-        self, op: Op, arguments: Sequence[Any], outputs: Sequence[tuple[Shape, Element]]
+        self,
+        op: Op,
+        arguments: Sequence[Any],
+        outputs: Sequence[tuple[Shape, Element]],
+        in_memory: Mapping[str, str],
     ) -> list[Tensor]:
-        """Emit a call of an op of the registry, whose results have real element types."""
-        gvar = self.program.op_function(op)
+        """Emit a call of an op of the registry, whose results have real element types.
+
+        ``in_memory`` are its scalars that come as tensors of rank 0, with their element types.
+        """
+        gvar = self.program.op_function(op, in_memory)
         parts = self.call_global(
             gvar, arguments, [(shape, kind.storage[0]) for shape, kind in outputs]
         )

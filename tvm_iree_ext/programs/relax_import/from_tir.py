@@ -10,6 +10,7 @@ from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.programs.base.relax_passes import variables_of
 from tvm_iree_ext.programs.relax_import.from_relax import from_relax
+from tvm_iree_ext.tir.tensor_scalars import with_tensor_scalars
 
 
 def from_tensors(tensors: Sequence[te.Tensor]) -> Imported:
@@ -84,15 +85,13 @@ def _with_tensors(function: tirx.PrimFunc) -> tirx.PrimFunc:
     buffers = [one for one in function.params if isinstance(one.ty, tirx.BufferType)]
     extents = {var for one in buffers for var in variables_of(list(one.ty.shape))}
     scalars = {
-        one: tirx.decl_buffer((), str(one.ty.dtype), one.name)
+        one.name: str(one.ty.dtype)
         for one in function.params
         if one not in buffers and one not in extents
     }
-    body = tvm_ffi.structural_map(
-        function.body, (ir.Var, lambda var: scalars[var][()] if var in scalars else var)
-    )
-    kept = [scalars.get(one, one) for one in function.params if one in buffers or one in scalars]
-    return tirx.PrimFunc(kept, body, attrs=function.attrs)
+    made = with_tensor_scalars(function, scalars)
+    kept = [one for one in made.params if one not in extents]
+    return tirx.PrimFunc(kept, made.body, attrs=function.attrs)
 
 
 def _written(name: str, function: tirx.PrimFunc) -> list[ir.Var]:
