@@ -57,6 +57,7 @@ from tvm_iree_ext.schedules.gpu.sort.sort_rule import GpuSort
 from tvm_iree_ext.schedules.gpu.topk.topk_rule import GpuTopk
 from tvm_iree_ext.schedules.gpu.transfer_rule import GpuTransfer
 from tvm_iree_ext.schedules.gpu.winograd_rule import GpuWinograd
+from tvm_iree_ext.schedules.region_scalars_rule import BindsScalars
 
 
 class Rule(Protocol):
@@ -146,7 +147,8 @@ def choose(op: Op, target: Target) -> Rule:
     for rule in OF_NOTHING if op.is_of_nothing else RULES:
         reason = rule.applies(op, target)
         if reason is None:
-            return OrOfNothing(rule) if op.signature.may_be_0 else rule
+            rule = OrOfNothing(rule) if op.signature.may_be_0 else rule
+            return BindsScalars(rule) if op.region_scalars else rule
         reasons[rule] = f"{rule.name}: {reason}"
     # Rules for other ops have nothing to say, where there are rules for this one.
     near = [reason for rule, reason in reasons.items() if isinstance(op, rule.lowers)]

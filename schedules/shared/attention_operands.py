@@ -10,6 +10,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.codegen.vector_math import COARSE, NEGATIVE_EXP2
+from tvm_iree_ext.ops.base.parameters import passed_dtype
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import (
@@ -89,8 +90,9 @@ class AttentionOperands:
         scale: Expr = tirx.const(op.scale or 0.0, op.compute_dtype)
         for operand in op.signature.operands:
             if operand.role == "scalar":
-                var = I.arg("scale", tirx.Var("scale", operand.dtype))
-                scale = emit.cast(var, op.compute_dtype)
+                var = I.arg(operand.name, tirx.Var(operand.name, passed_dtype(operand.dtype)))
+                if operand.name == "scale":
+                    scale = emit.cast(var, op.compute_dtype)
                 continue
             shape = [i64(symbols[e] if isinstance(e, str) else e) for e in operand.shape]
             # Item-size alignment: any NumPy array will do, at no cost in vector moves of a CPU.

@@ -10,7 +10,7 @@ FUNCTIONS = {
     name: one
     for module in (ops, ops.vector_ext)
     for name in dir(module)
-    if inspect.isfunction(one := getattr(module, name))
+    if name != "region" and inspect.isfunction(one := getattr(module, name))
 }
 
 

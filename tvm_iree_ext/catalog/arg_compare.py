@@ -32,7 +32,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         operands["init_value"],
         operands["init_index"],
         dimension=op.dimension,
-        region=numpy_region(op.name, op.region),
+        region=numpy_region(op.name, op.region, operands),
         input_index=operands.get("input_index"),
         index_base=int(base),
         compute_dtype=dtypes.numpy_dtype(op.compute_dtype),

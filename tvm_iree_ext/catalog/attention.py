@@ -54,14 +54,14 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     spread = {
         name: value.reshape([sizes[dim] for dim in maps[name.removesuffix("_init")]])
         for name, value in operands.items()
-        if name != "scale"
+        if name in maps or name.removesuffix("_init") in maps
     }
     scale = op.scale
     if scale is None:
         scale = float(np.asarray(operands["scale"], op.compute_dtype))
     keywords: dict[str, Any] = {
         "scale": scale,
-        "region": None if op.region is None else numpy_region(op.name, op.region),
+        "region": None if op.region is None else numpy_region(op.name, op.region, operands),
         "score_domain": op.score_domain,
         "visible": visible(op, extents),
     }

@@ -41,7 +41,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         *arrays,
         dimension=op.dimension,
         inclusive=op.inclusive,
-        region=numpy_region(op.name, op.region),
+        region=numpy_region(op.name, op.region, operands),
         compute_dtype=compute,
     )
     return {"output": output, "accumulator": accumulator}

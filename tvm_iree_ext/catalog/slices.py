@@ -26,7 +26,7 @@ def run_scatter(op: Op, operands: Values) -> dict[str, np.ndarray]:
             operands["indices"],
             operands["original"],
             dimension_map=op.slices.dimension_map,
-            combine=numpy_region(op.name, op.region),
+            combine=numpy_region(op.name, op.region, operands),
             mask=operands.get("mask"),
             depth_dim=op.slices.depth_dim,
         )

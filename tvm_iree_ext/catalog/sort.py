@@ -40,9 +40,9 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The results by :mod:`tvm_iree_ext.reference`."""
     assert isinstance(op, Sort)
     results = reference.sort(
-        [operands[operand.name] for operand in op.signature.arguments],
+        [operands[f"operand{number}"] for number in range(len(op.dtypes))],
         dimension=op.dimension,
-        region=comparator(op.name, op.region, op.dtypes),
+        region=comparator(op.name, op.region, op.dtypes, operands),
     )
     return {o.name: array for o, array in zip(op.signature.results, results, strict=True)}
 

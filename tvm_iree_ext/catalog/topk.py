@@ -38,7 +38,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         operands["output_values_init"],
         operands["output_indices_init"],
         dimension=op.dimension,
-        region=comparator(op.name, op.region, [op.types["values"].dtype]),
+        region=comparator(op.name, op.region, [op.types["values"].dtype], operands),
     )
     return {"output_values": values, "output_indices": indices}
 
@@ -58,7 +58,7 @@ def run_reference_v2(op: Op, operands: Values) -> dict[str, np.ndarray]:
         operands.get("output_indices_init"),
         dimension=op.dimension,
         is_sorted=op.is_sorted,
-        region=comparator(op.name, op.region, [op.types["values"].dtype]),
+        region=comparator(op.name, op.region, [op.types["values"].dtype], operands),
     )
     results = {"output_values": values, "output_indices": indices}
     return {name: array for name, array in results.items() if array is not None}

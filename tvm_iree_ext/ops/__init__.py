@@ -10,6 +10,7 @@ from tvm_iree_ext.base.other_names import OTHER_NAMES
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.base.suggestions import did_you_mean, suggesting
 from tvm_iree_ext.ops import vector_ext
+from tvm_iree_ext.ops.base.region_scalars import region
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import arg_compare
 from tvm_iree_ext.ops.families.attention.attention import attention, online_attention
 from tvm_iree_ext.ops.families.contraction.contraction import contraction, matmul
@@ -54,6 +55,7 @@ __all__ = [
     "matmul",
     "online_attention",
     "pack",
+    "region",
     "scan",
     "scatter",
     "sort",

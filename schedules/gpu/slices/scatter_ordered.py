@@ -18,6 +18,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.region_scalars import with_bound_scalars
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
@@ -46,7 +47,7 @@ def ordered_scatter(
         with I.sblock("updates"):
             touches_all(op, operands.parameters)
             _Updates(op, operands, kind, shape, positions, owners).emit()
-    return builder.get()
+    return with_bound_scalars(builder.get(), op.region_scalars)
 
 
 class _Updates:
@@ -159,7 +160,9 @@ def touches_all(op: Scatter, parameters: Parameters) -> None:
         buffer = parameters[name]
         return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
 
-    I.reads(*(whole(operand.name) for operand in op.signature.arguments))
+    I.reads(
+        *(whole(operand.name) for operand in op.signature.arguments if operand.role != "scalar")
+    )
     I.writes(whole("result"))
 
 

@@ -66,8 +66,10 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def numpy_region(op: str, region: Region) -> Callable[..., Any]:
-    """The region as a function over arrays.
+def numpy_region(
+    op: str, region: Region, operands: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The region as a function over arrays; ``operands`` have its numbers of a call, by name.
 
     Raises:
         OpError: when it is called, for a callable's expression that has a node not known here.
@@ -76,6 +78,7 @@ def numpy_region(op: str, region: Region) -> Callable[..., Any]:
 
     def call(*arguments: Any) -> Any:
         names = {f"arg{i}": argument for i, argument in enumerate(arguments)}
+        names |= {one.name: (operands or {})[one.name] for one in region.scalars}
         if text is not None:
             return scalar_text.evaluate(text, names, FUNCTIONS)
         return _evaluate(op, region.body, names)

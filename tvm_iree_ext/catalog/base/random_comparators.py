@@ -11,9 +11,14 @@ from tvm_iree_ext.ops.base.comparators import region_dtype
 from tvm_iree_ext.ops.base.regions import Region
 
 
-def comparator(op: str, region: Region, kinds: Sequence[str]) -> Callable[..., Any]:
-    """A comparator over arrays, which sees elements in the types in which a kernel does."""
-    call = numpy_region(op, region)
+def comparator(
+    op: str, region: Region, kinds: Sequence[str], operands: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """A comparator over arrays, which sees elements in the types in which a kernel does.
+
+    ``operands`` have the region's numbers of a call, by name.
+    """
+    call = numpy_region(op, region, operands)
     seen = [dtypes.numpy_dtype(region_dtype(kind)) for kind in kinds for _ in range(2)]
 
     def compare(*arguments: Any) -> Any:

@@ -52,15 +52,15 @@ def _attention(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     config = op.attributes.get("decomposition_config")
     use_exp2 = config.get("use_exp2", True) if isinstance(config, dict) else True
     in_base_2 = use_exp2 is not False and (online or not is_identity(block))
+    operands: dict[str, Value] = {"query": query, "key": key, "value": value, "scale": scale}
     given: dict[str, Any] = {
         "mask": None if mask is None else type_of(scope, mask),
         "scale": float(scale.value) if isinstance(scale, Number) else "operand",
-        "region": None if is_identity(block) else region_of(scope, block),
+        "region": None if is_identity(block) else region_of(scope, block, operands),
         "score_domain": "log2" if in_base_2 else "natural",
         "indexing_maps": [map_text(one) for one in op.attributes["indexing_maps"]],
         "output_dtype": outs[0].element.storage[0],
     }
-    operands: dict[str, Value] = {"query": query, "key": key, "value": value, "scale": scale}
     if mask is not None:
         operands["mask"] = mask
     types = [type_of(scope, one) for one in (query, key, value)]
@@ -73,12 +73,12 @@ def _attention(scope: Scope, op: form.ParsedOperation) -> list[Value]:
 
 def _sort(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     values = [scope.any_tensor(one) for one in op.operands]
+    operands: dict[str, Value] = {f"operand{i}": one for i, one in enumerate(values)}
     made = ops.sort(
         *(type_of(scope, one) for one in values),
         dimension=int(op.attributes["dimension"]),
-        region=region_of(scope, op.block()),
+        region=region_of(scope, op.block(), operands),
     )
-    operands = {f"operand{i}": one for i, one in enumerate(values)}
     return call_op(scope, made, operands, values)
 
 
@@ -98,7 +98,7 @@ def _topk(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     made = ops.topk(
         type_of(scope, inputs[0]),
         dimension=int(op.attributes["dimension"]),
-        region=region_of(scope, op.block()),
+        region=region_of(scope, op.block(), operands),
         **given,
     )
     return call_op(scope, made, operands, outs)
@@ -106,15 +106,15 @@ def _topk(scope: Scope, op: form.ParsedOperation) -> list[Value]:
 
 def _scan(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     value, output, accumulator = (scope.any_tensor(one) for one in op.operands)
+    operands: dict[str, Value] = {"input": value, "accumulator_init": accumulator}
     made = ops.scan(
         type_of(scope, value),
-        region_of(scope, op.block()),
+        region_of(scope, op.block(), operands),
         dimension=int(op.attributes["dimension"]),
         inclusive=bool(op.attributes["inclusive"]),
         accumulator=type_of(scope, accumulator),
         output=type_of(scope, output),
     )
-    operands: dict[str, Value] = {"input": value, "accumulator_init": accumulator}
     return call_op(scope, made, operands, [output, accumulator])
 
 
@@ -133,7 +133,7 @@ def _topk_v2(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         type_of(scope, values[0]),
         dimension=int(op.attributes["dimension"]),
         is_sorted="is_sorted" in op.attributes,
-        region=region_of(scope, op.block()),
+        region=region_of(scope, op.block(), operands),
         **given,
     )
     return call_op(scope, made, operands, [*outs[0], *outs[1]])
@@ -183,7 +183,7 @@ def arg_compare(scope: Scope, op: form.ParsedOperation, build: Any) -> list[Valu
         given["index_base"] = int(base.value) if isinstance(base, Number) else "operand"
     made = build(
         type_of(scope, tensors[0]),
-        region_of(scope, op.block()),
+        region_of(scope, op.block(), operands),
         dimension=int(op.attributes["dimension"]),
         init_value=type_of(scope, inits[0]),
         init_index=type_of(scope, inits[1]),

@@ -20,6 +20,7 @@ from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context, on_index
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.regions import RegionLike
 
 
 def per_part(
@@ -64,8 +65,10 @@ def _scatter(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     block = op.block()
     # The update goes as it is: what bits it has does not matter.
     sets = len(block.operations) == 1 and block.operations[0].operands == block.arguments[:1]
+    region: RegionLike = "arg0"
     if not sets:
         type_of(scope, original)
+        region = region_of(scope, block, values)
 
     def make(types: Mapping[str, TensorType]) -> Op:
         return ops.scatter(
@@ -73,7 +76,7 @@ def _scatter(scope: Scope, op: form.ParsedOperation) -> list[Value]:
             types["indices"],
             types["original"],
             mask=types.get("mask"),
-            region="arg0" if sets else region_of(scope, block),
+            region=region,
             dimension_map=[int(one) for one in op.attributes["dimension_map"]],
             unique_indices=bool(op.attributes.get("unique_indices", True)),
         )

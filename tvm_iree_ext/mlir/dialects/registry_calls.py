@@ -1,10 +1,11 @@
 """Calls of the registry's ops: operand types, regions, arguments in the signature's order."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
 
+from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.mlir.base.elements import Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
@@ -12,13 +13,16 @@ from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
     TENSORS,
     AnyTensor,
+    Applied,
     Number,
     Scalar,
     Shape,
+    Symbol,
     Value,
     extent,
 )
-from tvm_iree_ext.mlir.importing.emitted_values import computed, extent_of
+from tvm_iree_ext.mlir.dialects.linalg_generic import outside
+from tvm_iree_ext.mlir.importing.emitted_values import computed
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -26,6 +30,7 @@ from tvm_iree_ext.mlir.scalars.arith import Context
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator, as_argument
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import passed_dtype
+from tvm_iree_ext.ops.base.regions import RegionLike
 
 
 def extent_names(scope: Scope, shape: Shape) -> tuple[Extent, ...]:
@@ -57,21 +62,47 @@ def type_of(scope: Scope, value: AnyTensor, *, moves: bool = False) -> TensorTyp
     return TensorType(extent_names(scope, value.shape), kind.storage[0])
 
 
-def region_of(scope: Scope, block: form.ParsedBlock) -> Callable[..., Any]:
-    """A region as a function of TIR expressions."""
+def region_of(
+    scope: Scope, block: form.ParsedBlock, operands: dict[str, Value] | None = None
+) -> RegionLike:
+    """A region as a function of TIR expressions.
+
+    Numbers from outside that only a run tells become operands of the op, which are added to
+    ``operands``, where the op can have such.
+    """
+    captured = _captured(scope, block) if operands is not None else {}
 
     def region(*arguments: Any) -> Any:
         context = Context(wide=True, named=len(block.operations) == 2)
+        own, numbers = arguments[: len(block.arguments)], arguments[len(block.arguments) :]
         held = [
             as_argument(value, argument.type)
-            for value, argument in zip(arguments, block.arguments, strict=True)
+            for value, argument in zip(own, block.arguments, strict=True)
         ]
-        found = Evaluator(context, scope.value).run(block, held)
+        known = {
+            id(value): as_argument(number, value.type)
+            for number, (value, _) in zip(numbers, captured.values(), strict=True)
+        }
+        found = Evaluator(context, scope.value, known).run(block, held)
         if any(isinstance(one, Pair) for one in found):
             raise Unsupported("a region over complex numbers")
         return found[0] if len(found) == 1 else tuple(found)
 
-    return region
+    if operands is None or not captured:
+        return region
+    operands.update({name: scalar for name, (_, scalar) in captured.items()})
+    dtypes = {name: scalar.element.storage[0] for name, (_, scalar) in captured.items()}
+    return ops.region(region, **dtypes)
+
+
+def _captured(scope: Scope, block: form.ParsedBlock) -> dict[str, tuple[form.ParsedValue, Scalar]]:
+    """The numbers from outside that a block uses and only a run tells, by names for them."""
+    found: list[tuple[form.ParsedValue, Scalar]] = []
+    for value in outside([block]):
+        scalar = scope.value(value)
+        if isinstance(scalar, SCALARS) and not isinstance(scalar, Number):
+            found.append((value, scalar))
+    return {f"captured{number}": one for number, one in enumerate(found)}
 
 
 def is_identity(block: form.ParsedBlock) -> bool:
@@ -90,8 +121,8 @@ def call_op(
         if operand.role == "scalar":
             if not isinstance(value, SCALARS):
                 raise Unsupported(f"{operand.name} is no scalar")
-            if isinstance(value, Number) or value.element.is_integer:
-                arguments.append(passed(scope, value, operand.dtype))
+            if not isinstance(value, Applied):
+                arguments.append(passed(value, operand.dtype))
                 continue
             tensor = computed(scope, value)
             arguments += tensor.parts
@@ -121,9 +152,9 @@ def _settle(
                     scope.function.settle(known.setdefault(wanted, came), came)
 
 
-def passed(scope: Scope, value: Scalar, dtype: str) -> Any:
-    """A number, or an integer, as an argument by value."""
+def passed(value: Number | Symbol, dtype: str) -> Any:
+    """A number, or arithmetic on extents, as an argument by value."""
     if isinstance(value, Number):
         kind = passed_dtype(dtype)
         return tirx.const(float(value.value) if "float" in kind else int(value.value), kind)
-    return extent(extent_of(scope, value))
+    return extent(value.value)

@@ -1,6 +1,6 @@
 """Regions of scalar operations, evaluated into TIR expressions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -142,12 +142,18 @@ SCALAR_OPS: dict[str, Handler] = {
 class Evaluator:
     """Runs the operations of a region on TIR expressions.
 
-    ``outside`` gives what a value from outside the region is.
+    ``outside`` gives what a value from outside the region is; ``known`` are expressions of such
+    values, by id.
     """
 
-    def __init__(self, context: Context, outside: Callable[[form.ParsedValue], Value]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        outside: Callable[[form.ParsedValue], Value],
+        known: Mapping[int, Any] | None = None,
+    ) -> None:
         self.context, self.outside = context, outside
-        self._held: dict[int, Any] = {}
+        self._held: dict[int, Any] = dict(known or {})
 
     def run(self, block: form.ParsedBlock, arguments: Sequence[Any]) -> list[Any]:
         """What the block's terminator takes."""

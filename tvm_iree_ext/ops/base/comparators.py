@@ -65,7 +65,7 @@ def comparator(op: str, region: RegionLike, dtypes: Sequence[str]) -> Region:
         OpError: as :func:`trace`, and for a callable with another number of arguments.
     """
     pairs = [region_dtype(dtype) for dtype in dtypes for _ in range(2)]
-    return trace(op, region, pairs, yields="bool")
+    return trace(op, region, pairs, yields="bool", takes_scalars=True)
 
 
 def plain_order(region: Region) -> PlainOrder | None:
@@ -88,7 +88,9 @@ def strict_companion(op: str, region: Region) -> Region:
     kinds = [str(parameter.ty.dtype) for parameter in region.parameters]
     if plain is not None and len(kinds) == 2:
         return trace(op, plain.sign[0], kinds, yields="bool")
-    return trace(op, lambda a, b: tirx.And(region(a, b), tirx.Not(region(b, a))), kinds, "bool")
+    left, right = region.parameters
+    body = tirx.And(region(left, right), tirx.Not(region(right, left)))
+    return Region.of((left, right), body, scalars=region.scalars)
 
 
 def is_nan(value: ir.Expr) -> ir.Expr:

@@ -14,6 +14,8 @@ from typing import Any
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text
+from tvm_iree_ext.ops.base.region_scalars import RegionScalar
+from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
 _MOST_BYTES = 1 << 47  # of an operand: what a process can address
@@ -37,6 +39,10 @@ class Op(ABC):
             OpError: for an operand beyond all memory, and for one without elements where a result
                 has some that nothing defines.
         """
+        names = [operand.name for operand in self.signature.operands]
+        for one in self.region_scalars:
+            if names.count(one.name) > 1:
+                raise OpError(f"{self.name}: the region's {one.name} is an operand's name, too")
         for operand in self.signature.operands:
             known = math.prod(extent for extent in operand.shape if isinstance(extent, int))
             if known * item_bytes(operand.dtype) > _MOST_BYTES:
@@ -73,6 +79,12 @@ class Op(ABC):
     @abstractmethod
     def attributes(self) -> dict[str, Any]:
         """The attributes as plain JSON values; with the signature, all that sets the meaning."""
+
+    @property
+    def region_scalars(self) -> tuple[RegionScalar, ...]:
+        """The numbers that the op's region takes of a call."""
+        region = getattr(self, "region", None)
+        return region.scalars if isinstance(region, Region) else ()
 
     def prim_func(self) -> tirx.PrimFunc:
         """The canonical TensorIR: right on any target, not scheduled.

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent, evaluate
 from tvm_iree_ext.ops.base.op import Op, canonical
+from tvm_iree_ext.ops.base.region_scalars import with_bound_scalars
 from tvm_iree_ext.tir.tvm_modules import I, ir, ir_builder, tirx
 
 
@@ -73,7 +74,8 @@ def emits_canonical(emit: E) -> E:
     def prim_func(op: Op) -> tirx.PrimFunc:
         with ir_builder.IRBuilder() as builder, I.prim_func(s_tir=True):
             emit(op, Parameters.declare(op))
-        return builder.get()
+        made = builder.get()
+        return with_bound_scalars(made, op.region_scalars) if op.region_scalars else made
 
     canonical.register(prim_func)
     return emit

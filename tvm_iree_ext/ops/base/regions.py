@@ -16,14 +16,17 @@ from typing import Any
 
 from tvm_iree_ext.base import scalar_text
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.ops.base.region_scalars import RegionScalar, ScalarRegion
 from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 from tvm_iree_ext.tir.purity import is_pure
 from tvm_iree_ext.tir.region_size import check_size
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
-RegionLike = str | Callable[..., Any]
-"""A scalar function: text over ``arg0``, ``arg1`` and so on, or a callable over TIR expressions."""
-RegionsLike = RegionLike | Sequence[str]
+PlainRegion = str | Callable[..., Any]
+RegionLike = PlainRegion | ScalarRegion
+"""A scalar function: text over ``arg0``, ``arg1`` and so on, or a callable over TIR expressions;
+or one of these that takes numbers of a call, too (:func:`.region_scalars.region`)."""
+RegionsLike = PlainRegion | Sequence[str]
 """A region that yields several values: a callable, a text with commas, or a text for each."""
 
 Compare = Callable[[Any, Any], Any]
@@ -108,11 +111,17 @@ class Region:
     text: str
     source: str | None
     trace: Callable[[], Traced] = field(repr=False)
+    scalars: tuple[RegionScalar, ...] = ()
 
     @staticmethod
-    def of(parameters: tuple[tirx.Var, ...], body: ir.Expr, source: str | None = None) -> Region:
+    def of(
+        parameters: tuple[tirx.Var, ...],
+        body: ir.Expr,
+        source: str | None = None,
+        scalars: tuple[RegionScalar, ...] = (),
+    ) -> Region:
         """The region of an expression."""
-        return Region(str(body), source, lambda: (parameters, body))
+        return Region(str(body), source, lambda: (parameters, body), scalars)
 
     @cached_property
     def _traced(self) -> Traced:
@@ -120,8 +129,10 @@ class Region:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as one graph, in which the parameters stay those of the expression."""
-        graph = ir.save_json(tvm_ffi.Array([*self.parameters, self.body]))
-        return _unpickled, (self.text, self.source, graph)
+        variables = [*self.parameters, *(one.var for one in self.scalars)]
+        graph = ir.save_json(tvm_ffi.Array([*variables, self.body]))
+        scalars = tuple((one.name, one.dtype) for one in self.scalars)
+        return _unpickled, (self.text, self.source, graph, scalars)
 
     @property
     def parameters(self) -> tuple[tirx.Var, ...]:
@@ -151,23 +162,37 @@ class Region:
     def __call__(self, *arguments: ir.Expr) -> ir.Expr:
         """The yielded expression with ``arguments`` for the parameters."""
         by_name = {p.name: a for p, a in zip(self.parameters, arguments, strict=True)}
-        return tvm_ffi.structural_map(self.body, (tirx.Var, lambda var: by_name[var.name]))
+        return tvm_ffi.structural_map(self.body, (tirx.Var, lambda var: by_name.get(var.name, var)))
 
 
-def _unpickled(text: str, source: str | None, graph: str) -> Region:
-    def read() -> Traced:
-        *parameters, body = ir.load_json(graph)
-        return tuple(parameters), body
+def _unpickled(
+    text: str, source: str | None, graph: str, scalars: Sequence[tuple[str, str]]
+) -> Region:
+    if not scalars:
 
-    return Region(text, source, read)
+        def read() -> Traced:
+            *parameters, body = ir.load_json(graph)
+            return tuple(parameters), body
+
+        return Region(text, source, read)
+    *variables, body = ir.load_json(graph)
+    count = len(variables) - len(scalars)
+    own = [RegionScalar(*one, var) for one, var in zip(scalars, variables[count:], strict=True)]
+    return Region.of(tuple(variables[:count]), body, source, tuple(own))
 
 
-def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Region:
+def trace(
+    op: str, region: RegionLike, dtypes: Sequence[str], yields: str, *, takes_scalars: bool = False
+) -> Region:
     """Trace ``region`` over scalars of ``dtypes``; it must yield one scalar of ``yields``.
+
+    ``takes_scalars`` are ops that have operands for a region's numbers of a call.
 
     Raises:
         OpError: when it fails, or yields none, several, or another type.
     """
+    if isinstance(region, ScalarRegion) and not takes_scalars:
+        raise OpError(f"{op}: the region takes numbers of a call; expected operands for these")
     if isinstance(region, str):
         region = NAMED.get(region, region)
         if region in _plain_texts(tuple(dtypes), yields):
@@ -179,11 +204,15 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
 def _trace_one(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Region:
     """Trace a region that yields one value, by TVM."""
     parameters = _parameters(dtypes)
-    body = _traced(op, region, parameters)
+    scalars: tuple[RegionScalar, ...] = ()
+    if isinstance(region, ScalarRegion):
+        scalars = tuple(RegionScalar.of(*one) for one in region.scalars.items())
+        region = region.region
+    body = _traced(op, region, (*parameters, *(one.var for one in scalars)))
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")
     source = region if isinstance(region, str) else None
-    return _region(op, "region yields", parameters, body, yields, source)
+    return _region(op, "region yields", parameters, body, yields, source, scalars)
 
 
 def _plain_texts(dtypes: tuple[str, ...], yields: str) -> tuple[str, ...]:
@@ -229,7 +258,7 @@ def _parameters(dtypes: Sequence[str]) -> tuple[tirx.Var, ...]:
     return tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
 
 
-def _traced(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
+def _traced(op: str, region: PlainRegion, parameters: Sequence[tirx.Var]) -> Any:
     """Value that a region yields for its parameters; its own errors as an OpError."""
     if not isinstance(region, str) and not callable(region):
         raise OpError(f"{op}: region is {region!r}; expected a text or a callable")
@@ -248,6 +277,7 @@ def _region(
     body: Any,
     yields: str,
     source: str | None,
+    scalars: tuple[RegionScalar, ...] = (),
 ) -> Region:
     """The region of a yielded value, which is to be a scalar of ``yields``."""
     if isinstance(body, tvm_ffi.ObjectConvertible):  # TVM's == and != are not yet expressions
@@ -260,11 +290,11 @@ def _region(
     came = str(body.ty.dtype)
     if came != yields:
         raise OpError(f"{op}: {what} {came}; expected {yields}")
-    _check_pure(op, body, parameters)
-    return Region.of(parameters, with_nan_comparisons(body), source)
+    _check_pure(op, body, (*parameters, *(one.var for one in scalars)))
+    return Region.of(parameters, with_nan_comparisons(body), source, scalars)
 
 
-def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
+def _body(op: str, region: PlainRegion, parameters: Sequence[tirx.Var]) -> Any:
     """Value that a region yields for its parameters."""
     if isinstance(region, str):
         names = {parameter.name: parameter for parameter in parameters}

@@ -74,11 +74,12 @@ class Scan(Op):
 
     @cached_property
     def signature(self) -> Signature:
-        """``input, accumulator_init, output, accumulator``."""
+        """``input``, the region's numbers, ``accumulator_init, output, accumulator``."""
         shape, line, dtype = self.type.shape, self.line_shape, self.type.dtype
         return Signature(
             (
                 Operand("input", shape, dtype),
+                *(one.operand for one in self.region_scalars),
                 Operand("accumulator_init", line, dtype, default=identity(self.region, dtype)),
                 Operand("output", shape, dtype, "result"),
                 Operand("accumulator", line, dtype, "result", init="accumulator_init", over=shape),
@@ -151,7 +152,7 @@ def scan(
         line = unify(_NAME, "accumulator", given, line, kind.dtype, what)
         shape = (*line[:dimension], shape[dimension], *line[dimension:])
     computed = computed_dtype(kind.dtype)
-    traced = trace(_NAME, region, [computed, computed], yields=computed)
+    traced = trace(_NAME, region, [computed, computed], yields=computed, takes_scalars=True)
     if kind.dtype == "bool" and traced.known_as in ("add", "mul"):
         raise OpError(f"{_NAME}: region {traced.text!r} over bool; expected and, or, xor, min, max")
     return Scan(TensorType(named(shape), kind.dtype), dimension, inclusive, traced, reassociate)

@@ -46,12 +46,12 @@ class Sort(UncountedOp):
 
     @cached_property
     def signature(self) -> Signature:
-        """``operand0, operand1, ..., result0, result1, ...``."""
+        """``operand0, operand1, ...``, the region's numbers, ``result0, result1, ...``."""
         inputs = [Operand(f"operand{i}", self.shape, d) for i, d in enumerate(self.dtypes)]
         results = [
             Operand(f"result{i}", self.shape, d, "result") for i, d in enumerate(self.dtypes)
         ]
-        return Signature((*inputs, *results))
+        return Signature((*inputs, *(one.operand for one in self.region_scalars), *results))
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -103,6 +103,7 @@ class ArgCompare(Op):
             operands.append(Operand("input_index", shape, self.index_dtype))
         if self.index_base is None:
             operands.append(Operand("index_base", (), "int64", "scalar"))
+        operands += [one.operand for one in self.region_scalars]
         value = None if self.explicit or self.index_base is None else worst(self.region, dtype)
         where = None if value is None else self._first_index
         operands += [
@@ -247,7 +248,7 @@ def of_operands(
     if isinstance(region, str):
         region = COMPARISONS.get(region, region)
     computed = computed_dtype(kind.dtype)
-    traced = trace(op, region, [computed, computed], yields="bool")
+    traced = trace(op, region, [computed, computed], yields="bool", takes_scalars=True)
     index = as_tensor(op, "index", (), index_type or index_dtype, INDEX_DTYPES).dtype
     return ArgCompare(
         TensorType(named(shape), kind.dtype),

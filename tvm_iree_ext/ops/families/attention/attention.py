@@ -82,6 +82,7 @@ class Attention(Op):
             operands.append(Operand("scale", (), self.compute_dtype, "scalar"))
         if "mask" in self.types:
             operands.append(Operand("mask", self.types["mask"].shape, self.types["mask"].dtype))
+        operands += [one.operand for one in self.region_scalars]
         results = ("output", "max", "sum") if self.online else ("output",)
         for role in ("input", "result") if self.online else ("result",):
             for result in results:
@@ -343,7 +344,7 @@ def _make(
 
 
 def _region(op: str, region: RegionLike, compute: str) -> Region | None:
-    traced = trace(op, region, [compute], yields=compute)
+    traced = trace(op, region, [compute], yields=compute, takes_scalars=True)
     return None if traced.body.same_as(traced.parameters[0]) else traced
 
 

@@ -70,12 +70,13 @@ class Scatter(UncountedOp):
 
     @cached_property
     def signature(self) -> Signature:
-        """``updates, indices, [mask], original, result``."""
+        """``updates, indices, [mask], original``, the region's numbers, ``result``."""
         operands = [
             Operand(name, self.types[name].shape, self.types[name].dtype)
             for name in ("updates", "indices", "mask", "original")
             if name in self.types
         ]
+        operands += [one.operand for one in self.region_scalars]
         original = self.types["original"]
         shape, dtype = original.shape, original.dtype
         operands.append(
@@ -171,6 +172,6 @@ def scatter(
         types=types,
         slices=slices,
         unique_indices=bool(unique_indices),
-        region=trace(_NAME, region, [compute, compute], yields=compute),
+        region=trace(_NAME, region, [compute, compute], yields=compute, takes_scalars=True),
         out_of_range=out_of_range,
     )

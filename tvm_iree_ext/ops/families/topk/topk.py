@@ -94,6 +94,7 @@ class Topk(UncountedOp):
             Operand(name, kind.shape, kind.dtype, default=defaults.get(name))
             for name, kind in named
         ]
+        inputs[len(kinds) : len(kinds)] = [one.operand for one in self.region_scalars]
         over = self.types["values"].shape
         results = [
             Operand(name, k.shape, k.dtype, "result", init=f"{name}_init", over=over)

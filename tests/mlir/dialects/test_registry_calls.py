@@ -1,0 +1,185 @@
+"""Numbers that only a run tells: operands of ops, and what their regions take from outside."""
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.mlir.importer import import_module
+from tvm_iree_ext.mlir.reading.reader import read
+from tvm_iree_ext.programs.program_build import build_program
+from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
+
+RNG = np.random.default_rng(0)
+MAPS = (
+    "affine_map<(b,m,n,k1,k2)->(b,m,k1)>,affine_map<(b,m,n,k1,k2)->(b,k2,k1)>,"
+    "affine_map<(b,m,n,k1,k2)->(b,k2,n)>,affine_map<(b,m,n,k1,k2)->()>,"
+    "affine_map<(b,m,n,k1,k2)->(b,m,n)>"
+)
+QKVO = "tensor<2x5x8x{0}>, tensor<2x7x8x{0}>, tensor<2x7x4x{0}>, {1}"
+
+
+def attention(dtype, scale, body, arguments):
+    given = QKVO.format(dtype, scale[0])
+    return f"""
+func.func @main(%q: tensor<2x5x8x{dtype}>, %k: tensor<2x7x8x{dtype}>, %v: tensor<2x7x4x{dtype}>,
+    %o: tensor<2x5x4x{dtype}>, {arguments}) -> tensor<2x5x4x{dtype}> {{
+  {scale[1]}
+  %0 = iree_linalg_ext.attention <{{decomposition_config = {{}}, indexing_maps = [{MAPS}]}}>
+    ins(%q, %k, %v, %scale : {given}) outs(%o : tensor<2x5x4x{dtype}>) {{
+  ^bb0(%x: f32):
+    {body}
+  }} -> tensor<2x5x4x{dtype}>
+  return %0 : tensor<2x5x4x{dtype}>
+}}"""
+
+
+def softmax(scores):
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def qkvo(dtype):
+    shapes = (2, 5, 8), (2, 7, 8), (2, 7, 4), (2, 5, 4)
+    return [RNG.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def check(text, arguments, want, folder, tolerance=1e-5, gpu="cuda:sm_80"):
+    """On the CPU and a simulated GPU."""
+    imported = import_module(read(text))
+    got = build_program(imported, folder=folder)(*arguments)
+    np.testing.assert_allclose(np.asarray(got, "float64"), want, tolerance, tolerance)
+    (got,) = simulate_program(imported, gpu, list(arguments)).check().results
+    np.testing.assert_allclose(got.astype("float64"), want, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_scale_of_attention(dtype, tmp_path):
+    short = {"float16": "f16", "float32": "f32"}[dtype]
+    scale = ("f32", "%scale = arith.mulf %s, %s : f32")
+    text = attention(short, scale, "iree_linalg_ext.yield %x : f32", "%s: f32")
+    q, k, v, o = qkvo(dtype)
+    want = softmax(0.36 * np.einsum("bmk,bnk->bmn", *(x.astype("f8") for x in (q, k))))
+    tolerance = 2e-3 if dtype == "float16" else 1e-5
+    check(text, (q, k, v, o, np.float32(0.6)), want @ v.astype("f8"), tmp_path / "p", tolerance)
+
+
+def test_a_number_in_the_region_of_attention(tmp_path):
+    body = "%y = arith.addf %x, %c : f32\n    %z = arith.minimumf %y, %c : f32"
+    body += "\n    iree_linalg_ext.yield %z : f32"
+    scale = ("f32", "%scale = arith.constant 0.5 : f32\n  %c = tensor.extract %t[] : tensor<f32>")
+    text = attention("f32", scale, body, "%t: tensor<f32>")
+    # The scores are seen times log2(e), as IREE's decomposition has them.
+    q, k, v, o = qkvo("float32")
+    seen = 0.5 * np.log2(np.e) * np.einsum("bmk,bnk->bmn", q.astype("f8"), k.astype("f8"))
+    scores = np.minimum(seen + 0.3, 0.3) * np.log(2)
+    check(text, (q, k, v, o, np.array(0.3, "float32")), softmax(scores) @ v, tmp_path / "p")
+
+
+def test_numbers_in_the_region_of_a_scatter(tmp_path):
+    text = """
+func.func @main(%u: tensor<30x3xf32>, %i: tensor<30x1xi32>, %o: tensor<4x3xf32>,
+    %s: tensor<f32>, %n: i32) -> tensor<4x3xf32> {
+  %al = tensor.extract %s[] : tensor<f32>
+  %f = arith.sitofp %n : i32 to f32
+  %0 = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false)
+    ins(%u, %i : tensor<30x3xf32>, tensor<30x1xi32>) outs(%o : tensor<4x3xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %x = arith.mulf %a, %al : f32
+    %y = arith.addf %b, %x : f32
+    %z = arith.subf %y, %f : f32
+    iree_linalg_ext.yield %z : f32
+  } -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}"""
+    u, o = RNG.standard_normal((30, 3)).astype("float32"), np.zeros((4, 3), "float32")
+    i = RNG.integers(0, 4, (30, 1)).astype("int32")
+    want = o.copy()
+    for update, (place,) in zip(u, i, strict=True):
+        want[place] += np.float32(0.5) * update - np.float32(2)
+    arguments = (u, i, o, np.array(0.5, "float32"), np.int32(2))
+    check(text, arguments, want, tmp_path / "p", gpu="rocm:gfx942")
+
+
+def test_a_number_in_a_comparator(tmp_path):
+    text = """
+func.func @main(%a: tensor<20xi32>, %p: i32) -> tensor<20xi32> {
+  %0 = iree_linalg_ext.sort dimension(0) outs(%a : tensor<20xi32>) {
+  ^bb0(%x: i32, %y: i32):
+    %m = arith.xori %x, %p : i32
+    %n = arith.xori %y, %p : i32
+    %c = arith.cmpi ult, %m, %n : i32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<20xi32>
+  return %0 : tensor<20xi32>
+}"""
+    a = RNG.integers(-99, 99, 20).astype("int32")
+    order = np.argsort((a ^ -7).astype("uint32"), kind="stable")
+    check(text, (a, np.int32(-7)), a[order], tmp_path / "p")
+
+
+def test_a_number_in_the_region_of_a_scan(tmp_path):
+    text = """
+func.func @main(%a: tensor<3x20xf32>, %o: tensor<3x20xf32>, %i: tensor<3xf32>, %decay: f32)
+    -> (tensor<3x20xf32>, tensor<3xf32>) {
+  %0:2 = iree_linalg_ext.scan dimension(1) inclusive(true)
+    ins(%a : tensor<3x20xf32>) outs(%o, %i : tensor<3x20xf32>, tensor<3xf32>) {
+  ^bb0(%x: f32, %y: f32):
+    %m = arith.mulf %x, %decay : f32
+    %s = arith.addf %m, %y : f32
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<3x20xf32>, tensor<3xf32>
+  return %0#0, %0#1 : tensor<3x20xf32>, tensor<3xf32>
+}"""
+    a = RNG.standard_normal((3, 20)).astype("float32")
+    want = a.astype("float64")
+    for column in range(1, 20):
+        want[:, column] += 0.5 * want[:, column - 1]
+    program = build_program(import_module(read(text)), folder=tmp_path / "p")
+    got, last = program(a, np.zeros_like(a), np.zeros(3, "float32"), np.float32(0.5))
+    np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+    np.testing.assert_array_equal(last, got[:, -1])
+
+
+def test_the_padding_of_a_pack(tmp_path):
+    text = """
+func.func @main(%x: tensor<11x9xf32>, %pad: f32, %out: tensor<3x5x4x2xf32>)
+    -> tensor<3x5x4x2xf32> {
+  %q = arith.addf %pad, %pad : f32
+  %0 = linalg.pack %x padding_value(%q : f32) inner_dims_pos = [0, 1] inner_tiles = [4, 2]
+    into %out : tensor<11x9xf32> -> tensor<3x5x4x2xf32>
+  return %0 : tensor<3x5x4x2xf32>
+}"""
+    x = RNG.standard_normal((11, 9)).astype("float32")
+    want = np.pad(x, ((0, 1), (0, 1)), constant_values=3).reshape(3, 4, 5, 2).swapaxes(1, 2)
+    check(text, (x, np.float32(1.5), np.zeros(want.shape, "float32")), want, tmp_path / "p")
+
+
+@pytest.mark.parametrize(("short", "dtype"), [("f16", "float16"), ("i8", "int8")])
+def test_the_padding_of_a_transfer(short, dtype, tmp_path):
+    text = f"""
+func.func @main(%base: tensor<64x32x8x{short}>, %rows: vector<16xindex>, %pad: {short})
+    -> vector<16x8x{short}> {{
+  %c0 = arith.constant 0 : index
+  %0 = iree_vector_ext.transfer_gather %base[%c0, %c0, %c0] [%rows : vector<16xindex>], %pad <{{
+    indexing_maps = [affine_map<(d0, d1)[s0] -> (0, s0, d1)>, affine_map<(d0, d1)[s0] -> (d0)>]
+  }}> : tensor<64x32x8x{short}>, vector<16x8x{short}>
+  return %0 : vector<16x8x{short}>
+}}"""
+    base = RNG.integers(-9, 9, (64, 32, 8)).astype(dtype)
+    rows = np.array([0, 31, 32, 40, -1, *[3] * 11])
+    inside = ((rows >= 0) & (rows < 32))[:, None]
+    want = np.where(inside, base[0, rows.clip(0, 31)], np.array(-7, dtype))
+    arguments = base, rows, np.array(-7, dtype)[()]
+    check(text, arguments, want, tmp_path / "p", gpu="rocm:gfx942")
+
+
+def test_a_complex_padding_from_data_is_refused():
+    text = """
+func.func @main(%x: tensor<11xcomplex<f32>>, %pad: complex<f32>, %out: tensor<3x4xcomplex<f32>>)
+    -> tensor<3x4xcomplex<f32>> {
+  %0 = linalg.pack %x padding_value(%pad : complex<f32>) inner_dims_pos = [0] inner_tiles = [4]
+    into %out : tensor<11xcomplex<f32>> -> tensor<3x4xcomplex<f32>>
+  return %0 : tensor<3x4xcomplex<f32>>
+}"""
+    with pytest.raises(MlirError, match="a complex padding that is computed from data"):
+        import_module(read(text))

@@ -1,0 +1,133 @@
+"""Regions that take numbers of a call: each op that has one, on the CPU and on simulated GPUs."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import tvm_iree_ext as ext
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import CallError, OpError
+from tvm_iree_ext.verify import check_op
+
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype("float32")
+
+
+NEAR = "abs(arg0 - c) < abs(arg1 - c)"
+QKV = dict.fromkeys(("query", "key", "value"), (1, 2, 9, 16))
+CASES = {
+    "scatter": (
+        ops.scatter(
+            (30, 3), (30, 1), (4, 3), unique_indices=False,
+            region=ops.region("arg1 + alpha * arg0", alpha="float32"),
+        ),
+        {
+            "updates": floats(30, 3), "indices": RNG.integers(0, 4, (30, 1)).astype("int32"),
+            "original": floats(4, 3), "alpha": 0.5,
+        },
+    ),
+    "sort": (
+        ops.sort(
+            ops.TensorType((20,), "int32"), dimension=0,
+            region=ops.region("(arg0 ^ mask) < (arg1 ^ mask)", mask="int32"),
+        ),
+        {"operand0": RNG.integers(0, 1000, 20).astype("int32"), "mask": 5},
+    ),
+    "scan": (
+        ops.scan((6, 40), ops.region("arg0 * decay + arg1", decay="float32"), dimension=1),
+        {"input": floats(6, 40), "decay": 0.5, "accumulator_init": floats(6)},
+    ),
+    "attention": (
+        ops.attention(
+            *QKV.values(), scale="operand",
+            region=ops.region("cap * tanh(arg0 / cap)", cap="float32"),
+        ),
+        {name: floats(*shape) for name, shape in QKV.items()} | {"cap": 3.0, "scale": 0.3},
+    ),
+    "half attention": (
+        ops.attention(
+            *QKV.values(), dtype="float16",
+            region=ops.region(lambda score, bias: score + bias, bias="float16"),
+        ),
+        {name: floats(*shape).astype("float16") for name, shape in QKV.items()} | {"bias": 0.25},
+    ),
+    "topk": (
+        ops.topk((4, 30), 3, region=ops.region(NEAR, c="float32")),
+        {
+            "values": floats(4, 30), "c": 0.25,
+            "output_values_init": np.full((4, 3), 1e9, "float32"),
+            "output_indices_init": np.full((4, 3), 2**31 - 1, "int32"),
+        },
+    ),
+    "arg_compare": (
+        ops.arg_compare((4, 30), ops.region(NEAR, c="float32"), dimension=1),
+        {
+            "input_value": floats(4, 30), "c": 0.25, "init_value": np.full(4, 1e9, "float32"),
+            "init_index": np.zeros(4, "int32"),
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("target", ["llvm", "cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize("name", CASES)
+def test_is_what_the_reference_says(name, target):
+    op, operands = CASES[name]
+    report = check_op(op, operands, target, simulate=target != "llvm")
+    assert report.status == "passed", report
+
+
+def test_a_call_gives_them_by_position_or_name(tmp_path):
+    op, operands = CASES["scan"]
+    kernel = ext.build(op, folder=tmp_path / "k")
+    x, init = operands["input"], operands["accumulator_init"]
+    for decay in (0.5, -1.0):
+        one, _ = kernel(x, decay, init)
+        other, _ = kernel(input=x, accumulator_init=init, decay=decay)
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one[:, 1], decay * x[:, 0] + x[:, 1], 1e-6, 1e-6)
+    with pytest.raises(CallError, match="decay missing"):
+        kernel(input=x, accumulator_init=init)
+
+
+def test_ops_are_equal_by_what_they_compute():
+    op, _ = CASES["scatter"]
+    again = ops.scatter(
+        (30, 3), (30, 1), (4, 3), unique_indices=False,
+        region=ops.region("arg1 + alpha * arg0", alpha="f32"),
+    )  # fmt: skip
+    assert op == again == pickle.loads(pickle.dumps(op))
+    other = ops.region("arg1 + beta * arg0", beta="float32")
+    assert op != ops.scatter((30, 3), (30, 1), (4, 3), unique_indices=False, region=other)
+
+
+def test_a_pickled_op_is_lowered_as_the_first(tmp_path):
+    op, operands = CASES["arg_compare"]
+    again = pickle.loads(pickle.dumps(op))
+    assert check_op(again, operands, "llvm").status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ops.region("arg0", arg1="float32"), "a scalar is named 'arg1'"),
+        (lambda: ops.region("arg0", c="f8E5M2"), "c is of f8E5M2; expected"),
+        (
+            lambda: ops.scan((4,), ops.region("arg0 + input", input="float32")),
+            "the region's input is an operand's name, too",
+        ),
+        (
+            lambda: ops.matmul((4, 4), (4, 4), epilogue=ops.region("arg0 * c", c="float32")),
+            "expected operands for these",
+        ),
+        (lambda: ops.scan((4,), "arg0 + c"), "c"),
+    ],
+)
+def test_says_what_does_not_fit(make, says):
+    with pytest.raises(OpError, match=says):
+        make()

@@ -1,0 +1,82 @@
+"""Numbers that a region takes of a call: named, and the same for all elements.
+
+    alpha = 0.5;   ops.scatter(..., region=ops.region("arg1 + alpha * arg0", alpha="float32"))
+
+The op has a scalar operand for each, by its name, behind all inputs but the inits.  What a region
+yields names it as a free variable, which :func:`with_bound_scalars` binds in a finished function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm_iree_ext.base.dtypes import FLOATS, INTEGERS, canonical
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Operand
+from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
+from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
+
+_ARGUMENT = re.compile(r"arg\d+")
+
+
+@dataclass(frozen=True)
+class ScalarRegion:
+    """A region with numbers that a call gives; made by :func:`region`."""
+
+    region: str | Callable[..., Any]
+    scalars: Mapping[str, str]
+
+
+def region(region: str | Callable[..., Any], /, **scalars: str) -> ScalarRegion:
+    """A region that takes numbers of a call beside its arguments.
+
+    Args:
+        region: text over ``arg0``, ``arg1`` and so on and the numbers by their names; or a
+            callable, which takes them behind its arguments, in order.
+        scalars: the numbers' element types, by names that become operands of the op.  Half floats
+            are seen as float32, as elements are.
+
+    Raises:
+        OpError: for a name or a type that cannot be.
+    """
+    for name, dtype in scalars.items():
+        if _ARGUMENT.fullmatch(name) or not name.isidentifier():
+            raise OpError(f"region: a scalar is named {name!r}; expected a name of its own")
+        if canonical(dtype) not in FLOATS + INTEGERS:
+            raise OpError(f"region: {name} is of {dtype}; expected a float, an integer or bool")
+    return ScalarRegion(region, {name: canonical(dtype) for name, dtype in scalars.items()})
+
+
+@dataclass(frozen=True)
+class RegionScalar:
+    """A number of a call, and the variable that stands for it in what the region yields."""
+
+    name: str
+    dtype: str
+    var: tirx.Var
+
+    @staticmethod
+    def of(name: str, dtype: str) -> RegionScalar:
+        """A number of an element type."""
+        return RegionScalar(name, dtype, tirx.Var(name, computed_dtype(dtype)))
+
+    @property
+    def operand(self) -> Operand:
+        """The op's operand."""
+        return Operand(self.name, (), self.dtype, "scalar")
+
+
+def with_bound_scalars(function: tirx.PrimFunc, scalars: Sequence[RegionScalar]) -> tirx.PrimFunc:
+    """The function whose region reads its numbers from the function's parameters."""
+    parameters = {one.name: one for one in function.params}
+
+    def bound(var: ir.Var) -> ir.Expr:
+        for one in scalars:
+            if var.same_as(one.var):
+                return tirx.Cast(str(one.var.ty.dtype), parameters[one.name])
+        return var
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (ir.Var, bound)))
