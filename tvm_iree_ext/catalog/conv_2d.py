@@ -15,7 +15,7 @@ from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick, some_dyn
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.ops.families.winograd.winograd_matrices import MATRICES
+from tvm_iree_ext.ops.families.winograd.winograd_matrices import matrices
 
 Generator = np.random.Generator
 
@@ -74,7 +74,7 @@ def amplification(output_tile_size: int) -> float:
     Of one dimension, the largest row of A^T with magnitudes, times those of the rows of G and B^T
     that meet there; of two, its square.
     """
-    a, g, b = (MATRICES[output_tile_size][kind] for kind in ("output", "filter", "input"))
+    a, g, b = (matrices(output_tile_size, 3)[kind] for kind in ("output", "filter", "input"))
     sizes = [sum(map(abs, g[p])) * sum(map(abs, b[p])) for p in range(len(b))]
     row = max(sum(abs(one) * size for one, size in zip(row, sizes, strict=True)) for row in a)
     return float(row) ** 2 / 9.0  # of the 3 x 3 products that the direct form's depth counts

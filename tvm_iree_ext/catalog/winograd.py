@@ -28,20 +28,21 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The result by :mod:`tvm_iree_ext.reference`, in float64."""
     assert isinstance(op, Winograd)
     compute = _REFERENCE[op.kind]
-    r, last = op.output_tile_size, op.channels_last
-    return {"result": compute(operands["input"], r=r, channels_last=last)}
+    sizes = {"r": op.output_tile_size, "m": op.kernel_size}
+    return {"result": compute(operands["input"], **sizes, channels_last=op.channels_last)}
 
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     """From the compute type and the largest sum of magnitudes that the matrices make of a tile.
 
-    Each of the two products adds up at most 8 terms, so its rounding errors are below some 8 eps
+    Each of the two products adds up at most i terms, so its rounding errors are below some i eps
     of that sum; the result's own type then rounds once.
     """
     assert isinstance(op, Winograd)
     largest = float(np.max(np.abs(operands["input"].astype(np.float64)), initial=0.0))
     row = max(float(sum(map(abs, row))) for row in op.matrix)
-    absolute = 16.0 * dtypes.eps(op.compute_dtype) * row * row * largest
+    steps = 2.0 * max(8, op.input_tile_size)
+    absolute = steps * dtypes.eps(op.compute_dtype) * row * row * largest
     dtype = op.output.dtype
     return {"result": Tolerance(absolute + dtypes.smallest(dtype), 2.0 * dtypes.eps(dtype))}
 
@@ -49,8 +50,8 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
 def random_case(rng: Generator, *, make: Make, kind: str) -> tuple[Winograd, dict[str, Any]]:
     """An op and operands that fit it: each size, both layouts, one tile or many, symbols."""
     dtype = pick(rng, ("float32", *dtypes.FLOATS))
-    r = pick(rng, (2, 4, 6, 6))
-    i = r + 2
+    r, m = pick(rng, (2, 4, 6, 6)), pick(rng, (3, 3, 3, 5, 7))
+    i = r + m - 1
     last = bool(rng.random() < 0.5)
     if kind == "filter":
         dims: dict[str, Any] = {"kernel_dimensions": (0, 1) if last else (2, 3)}
@@ -59,14 +60,14 @@ def random_case(rng: Generator, *, make: Make, kind: str) -> tuple[Winograd, dic
     shape: tuple[int, ...]
     is_tile = rng.random() < 0.15
     if is_tile:
-        low = i if kind == "output" else 3 if kind == "filter" else 1
-        high = 3 if kind == "filter" else i
+        low = i if kind == "output" else m if kind == "filter" else 1
+        high = m if kind == "filter" else i
         shape = tuple(int(e) for e in rng.integers(low, high + 1, 2))
     elif kind == "filter":
         c, f = pick(rng, _CHANNELS), pick(rng, _CHANNELS)
-        shape = (3, 3, c, f) if last else (f, c, 3, 3)
+        shape = (m, m, c, f) if last else (f, c, m, m)
     elif kind == "input":
-        n, (h, w) = int(rng.integers(1, 3)), (int(e) for e in rng.integers(3, 30, 2))
+        n, (h, w) = int(rng.integers(1, 3)), (int(e) for e in rng.integers(m, 30, 2))
         c = pick(rng, _CHANNELS)
         shape = (n, h, w, c) if last else (n, c, h, w)
     else:
@@ -76,7 +77,7 @@ def random_case(rng: Generator, *, make: Make, kind: str) -> tuple[Winograd, dic
         kind
     ]
     named = some_dynamic(rng, shape, 0.2, static=range(len(shape)) if is_tile else fixed)
-    op = make(TensorType(named, dtype), output_tile_size=r, **dims)
+    op = make(TensorType(named, dtype), output_tile_size=r, kernel_size=m, **dims)
     return op, {"input": rng.standard_normal(shape).astype(dtypes.numpy_dtype(dtype))}
 
 

@@ -1,5 +1,8 @@
 """The Winograd transforms as matrix products, in float64."""
 
+import functools
+from typing import Any
+
 import numpy as np
 
 # By r, for kernels of 3 x 3: B transposed, G, A transposed.
@@ -57,55 +60,77 @@ _A: dict[int, list[list[float]]] = {
         [0, 1, -1, 32, -32, 1 / 32, -1 / 32, 1],
     ],
 }
-_M = 3
+_POINTS = [0, 1, -1, 2, -2, 1 / 2, -1 / 2, 4, -4, 1 / 4, -1 / 4]
 
 
-def _transformed(matrix: list[list[float]], tile: np.ndarray) -> np.ndarray:
+@functools.cache
+def _of_kernel(r: int, m: int) -> tuple[Any, Any, Any]:
+    """B transposed, G, A transposed, for kernels of m x m.
+
+    With E the values of the powers x^0, ..., x^(i - 1) at i - 1 points, and below them the leading
+    coefficient: A and G are E's first columns, those of G over f, the points' products of
+    differences; B transposed is f times E inverted and transposed.
+    """
+    if m == 3:
+        return _B[r], _G[r], _A[r]
+    i = r + m - 1
+    points = np.array(_POINTS[: i - 1])
+    values = np.vstack([np.vander(points, i, increasing=True), np.eye(i)[-1]])
+    differences = points[:, None] - points[None, :] + np.eye(i - 1)
+    f = np.append(differences.prod(1), 1.0)
+    f[0] = abs(f[0])  # of both G and B, so that their product stays
+    inverse = np.linalg.inv(values).T * f[:, None]
+    kernels = np.vstack([np.vander(points, m, increasing=True), np.eye(m)[-1]]) / f[:, None]
+    gathers = np.vstack([np.vander(points, r, increasing=True), np.eye(r)[-1]]).T
+    return inverse, kernels, gathers
+
+
+def _transformed(matrix: Any, tile: np.ndarray) -> np.ndarray:
     """L X L^T."""
     left = np.array(matrix, np.float64)
     return left @ tile.astype(np.float64) @ left.T
 
 
-def input_transform(image: np.ndarray, *, r: int, channels_last: bool) -> np.ndarray:
+def input_transform(image: np.ndarray, *, r: int, m: int = 3, channels_last: bool) -> np.ndarray:
     """(N, H, W, C) or (N, C, H, W) to (i, i, N, H', W', C); a window to a tile."""
-    i = r + _M - 1
+    i = r + m - 1
     if image.ndim == 2:
         window = np.zeros((i, i))
         window[: image.shape[0], : image.shape[1]] = image
-        return _transformed(_B[r], window)
+        return _transformed(_of_kernel(r, m)[0], window)
     if not channels_last:
         image = image.transpose(0, 2, 3, 1)
     batch, rows, columns, channels = image.shape
-    high, wide = (-(-(extent - _M + 1) // r) for extent in (rows, columns))
+    high, wide = (-(-(extent - m + 1) // r) for extent in (rows, columns))
     result = np.empty((i, i, batch, high, wide, channels))
     for n, h, w, c in np.ndindex(batch, high, wide, channels):
         part = image[n, h * r : h * r + i, w * r : w * r + i, c]
         window = np.zeros((i, i))
         window[: part.shape[0], : part.shape[1]] = part
-        result[:, :, n, h, w, c] = _transformed(_B[r], window)
+        result[:, :, n, h, w, c] = _transformed(_of_kernel(r, m)[0], window)
     return result
 
 
-def filter_transform(kernels: np.ndarray, *, r: int, channels_last: bool) -> np.ndarray:
-    """(3, 3, C, F) or (F, C, 3, 3) to (i, i, C, F); a kernel to a tile."""
+def filter_transform(kernels: np.ndarray, *, r: int, m: int = 3, channels_last: bool) -> np.ndarray:
+    """(m, m, C, F) or (F, C, m, m) to (i, i, C, F); a kernel to a tile."""
     if kernels.ndim == 2:
-        return _transformed(_G[r], kernels)
+        return _transformed(_of_kernel(r, m)[1], kernels)
     if not channels_last:
         kernels = kernels.transpose(2, 3, 1, 0)
-    i = r + _M - 1
+    i = r + m - 1
     result = np.empty((i, i, *kernels.shape[2:]))
     for c, f in np.ndindex(*kernels.shape[2:]):
-        result[:, :, c, f] = _transformed(_G[r], kernels[:, :, c, f])
+        result[:, :, c, f] = _transformed(_of_kernel(r, m)[1], kernels[:, :, c, f])
     return result
 
 
-def output_transform(tiles: np.ndarray, *, r: int, channels_last: bool) -> np.ndarray:
+def output_transform(tiles: np.ndarray, *, r: int, m: int = 3, channels_last: bool) -> np.ndarray:
     """(i, i, N, H', W', C) to (N, r * H', r * W', C) or (N, C, r * H', r * W'); tile by tile."""
     if tiles.ndim == 2:
-        return _transformed(_A[r], tiles)
+        return _transformed(_of_kernel(r, m)[2], tiles)
     batch, high, wide, channels = tiles.shape[2:]
     result = np.empty((batch, high * r, wide * r, channels))
     for n, h, w, c in np.ndindex(batch, high, wide, channels):
-        tile = _transformed(_A[r], tiles[:, :, n, h, w, c])
+        tile = _transformed(_of_kernel(r, m)[2], tiles[:, :, n, h, w, c])
         result[n, h * r : (h + 1) * r, w * r : (w + 1) * r, c] = tile
     return result if channels_last else result.transpose(0, 3, 1, 2)

@@ -20,6 +20,10 @@ CASES = {
     "filter_tile": ops.winograd_filter_transform((3, 3), output_tile_size=2),
     "output_nchw": ops.winograd_output_transform((8, 8, 1, 2, 1, 3), image_dimensions=(2, 3)),
 }
+CASES |= {
+    "input_5x5": ops.winograd_input_transform((1, 9, 8, 2), output_tile_size=4, kernel_size=5),
+    "filter_7x7": ops.winograd_filter_transform((7, 7, 2, 3), output_tile_size=2, kernel_size=7),
+}
 SIZES = {"n": 2, "h": 7}
 
 

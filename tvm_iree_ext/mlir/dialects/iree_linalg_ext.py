@@ -10,6 +10,7 @@ from tvm_iree_ext.mlir.dialects.registry_calls import (
     call_op,
     extent_names,
     is_identity,
+    plain_region_of,
     region_of,
     type_of,
 )
@@ -202,7 +203,7 @@ def _exp_reduction(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         indexing_maps=[map_text(one) for one in op.attributes["indexing_maps"]],
         iterator_types=[one.text for one in op.attributes["iterator_types"]],
         exp_reduced_operands=[int(one) for one in op.attributes["exp_reduced_operands"]],
-        region=region_of(scope, op.block()),
+        region=plain_region_of(scope, op.block()),
     )
     operands: dict[str, Value] = {f"input{i}": one for i, one in enumerate(inputs)}
     operands |= {f"init{i}": one for i, one in enumerate(outs)}

@@ -1,6 +1,6 @@
 """Calls of the registry's ops: operand types, regions, arguments in the signature's order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -62,15 +62,23 @@ def type_of(scope: Scope, value: AnyTensor, *, moves: bool = False) -> TensorTyp
     return TensorType(extent_names(scope, value.shape), kind.storage[0])
 
 
-def region_of(
-    scope: Scope, block: form.ParsedBlock, operands: dict[str, Value] | None = None
-) -> RegionLike:
+def region_of(scope: Scope, block: form.ParsedBlock, operands: dict[str, Value]) -> RegionLike:
     """A region as a function of TIR expressions.
 
     Numbers from outside that only a run tells become operands of the op, which are added to
-    ``operands``, where the op can have such.
+    ``operands``.
     """
-    captured = _captured(scope, block) if operands is not None else {}
+    captured = _captured(scope, block)
+    operands.update({name: scalar for name, (_, scalar) in captured.items()})
+    dtypes = {name: scalar.element.storage[0] for name, (_, scalar) in captured.items()}
+    region = plain_region_of(scope, block, [value for value, _ in captured.values()])
+    return ops.region(region, **dtypes) if captured else region
+
+
+def plain_region_of(
+    scope: Scope, block: form.ParsedBlock, captured: Sequence[form.ParsedValue] = ()
+) -> Callable[..., Any]:
+    """A region as a function of TIR expressions: of its arguments, then of ``captured`` values."""
 
     def region(*arguments: Any) -> Any:
         context = Context(wide=True, named=len(block.operations) == 2)
@@ -81,18 +89,14 @@ def region_of(
         ]
         known = {
             id(value): as_argument(number, value.type)
-            for number, (value, _) in zip(numbers, captured.values(), strict=True)
+            for number, value in zip(numbers, captured, strict=True)
         }
         found = Evaluator(context, scope.value, known).run(block, held)
         if any(isinstance(one, Pair) for one in found):
             raise Unsupported("a region over complex numbers")
         return found[0] if len(found) == 1 else tuple(found)
 
-    if operands is None or not captured:
-        return region
-    operands.update({name: scalar for name, (_, scalar) in captured.items()})
-    dtypes = {name: scalar.element.storage[0] for name, (_, scalar) in captured.items()}
-    return ops.region(region, **dtypes)
+    return region
 
 
 def _captured(scope: Scope, block: form.ParsedBlock) -> dict[str, tuple[form.ParsedValue, Scalar]]:
@@ -101,6 +105,8 @@ def _captured(scope: Scope, block: form.ParsedBlock) -> dict[str, tuple[form.Par
     for value in outside([block]):
         scalar = scope.value(value)
         if isinstance(scalar, SCALARS) and not isinstance(scalar, Number):
+            if scalar.element.is_complex:
+                raise Unsupported(f"uses {value.name}, a complex number, in a region")
             found.append((value, scalar))
     return {f"captured{number}": one for number, one in enumerate(found)}
 

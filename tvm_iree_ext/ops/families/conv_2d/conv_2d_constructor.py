@@ -15,7 +15,7 @@ from tvm_iree_ext.ops.base.regions import RegionLike
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Algorithm, Conv2d, Layout, Pair
 from tvm_iree_ext.ops.families.conv_2d.conv_2d_algorithm import choose_algorithm
 from tvm_iree_ext.ops.families.conv_2d.conv_2d_epilogue import with_epilogue
-from tvm_iree_ext.ops.families.winograd.winograd_matrices import MATRICES
+from tvm_iree_ext.ops.families.winograd.winograd_matrices import OUTPUT_TILES
 
 _NAME = Conv2d.name
 _DTYPES = (*dtypes.FLOATS, "int8")
@@ -149,7 +149,7 @@ def conv_2d(
 
 def _with_algorithm(op: Conv2d, algorithm: Algorithm | None, tile: int | None) -> Conv2d:
     """The op with an algorithm that can compute it."""
-    if tile is not None and (algorithm == "im2col" or tile not in MATRICES):
+    if tile is not None and (algorithm == "im2col" or tile not in OUTPUT_TILES):
         expected = "None with im2col" if algorithm == "im2col" else "2, 4 or 6, or None"
         raise OpError(f"{_NAME}: output_tile_size is {tile!r}; expected {expected}")
     obstacle = _winograd_obstacle(op)

@@ -8,7 +8,8 @@ With output tiles of r x r, kernels of m x m and input tiles of i x i, i = r + m
 
 so that ``output(input(image) . filter(kernel))``, with products summed over c at each of the i x i
 positions, is the convolution (the correlation) of image and kernel.  Windows are continued with
-zeros past the image.  The dialect has constants for r = 6 and m = 3; r = 2 and r = 4 are added.
+zeros past the image.  The dialect has constants for r = 6 and m = 3; r = 2 and 4, and m = 5 and 7,
+are added.  The larger i is, the more do rounding errors grow: by some 100 from i = 4 to i = 12.
 Sums are in float32, or float64 for such operands, and rounded once at the end; the dialect computes
 in the element type.
 """
@@ -26,9 +27,13 @@ from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, Tenso
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.parameters import Parameters
-from tvm_iree_ext.ops.families.winograd.winograd_matrices import MATRICES, Kind, Matrix
-
-_M = 3
+from tvm_iree_ext.ops.families.winograd.winograd_matrices import (
+    KERNELS,
+    OUTPUT_TILES,
+    Kind,
+    Matrix,
+    matrices,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +48,18 @@ class Winograd(Op):
     input: TensorType
     output: TensorType
     output_tile_size: int
+    kernel_size: int
     dims: tuple[int, int]
 
     @property
     def input_tile_size(self) -> int:
         """The extent i of a transformed tile."""
-        return self.output_tile_size + _M - 1
+        return self.output_tile_size + self.kernel_size - 1
 
     @property
     def matrix(self) -> Matrix:
         """Factor of a tile: L, for L X L^T."""
-        return MATRICES[self.output_tile_size][self.kind]
+        return matrices(self.output_tile_size, self.kernel_size)[self.kind]
 
     @property
     def is_tile(self) -> bool:
@@ -76,7 +82,9 @@ class Winograd(Op):
         least: Shape = ()
         if self.kind == "input" and any(isinstance(e, str) for e in self.input.shape):
             spatial = () if self.is_tile else self.dims
-            least = tuple(_M if d in spatial else 0 for d in range(len(self.input.shape)))
+            least = tuple(
+                self.kernel_size if d in spatial else 0 for d in range(len(self.input.shape))
+            )
         return Signature(
             (
                 Operand("input", self.input.shape, self.input.dtype, least=least),
@@ -90,7 +98,7 @@ class Winograd(Op):
         name = "kernel_dimensions" if self.kind == "filter" else "image_dimensions"
         return {
             "output_tile_size": self.output_tile_size,
-            "kernel_size": _M,
+            "kernel_size": self.kernel_size,
             name: list(self.dims),
         }
 
@@ -119,7 +127,7 @@ def winograd_input_transform(
     output_shape: Sequence[Extent] | None = None,
     *,
     output_tile_size: int = 6,
-    kernel_size: int = _M,
+    kernel_size: int = 3,
     image_dimensions: Sequence[int] = (1, 2),
     dtype: str = "float32",
 ) -> Winograd:
@@ -130,7 +138,7 @@ def winograd_input_transform(
             ``dtype``), :class:`TensorType`, or an array.  Of rank 2: one window of at most i x i.
         output_shape: the result's, compared with what it must be: (i, i, N, H', W', C), H' being
             (H - m + 1) / r rounded up.
-        output_tile_size, kernel_size: r and m: 6, or 4 or 2, and 3.
+        output_tile_size, kernel_size: r, which is 2, 4 or 6, and m, which is 3, 5 or 7.
 
     Raises:
         OpError: for a rank, extent, dtype, size or dims that do not fit.
@@ -139,7 +147,8 @@ def winograd_input_transform(
     _check_sizes(op, output_tile_size, kernel_size)
     dims = _check_dims(op, "image_dimensions", image_dimensions, ((1, 2), (2, 3)))
     source = _operand(op, input, dtype, (2, 4))
-    r, tile = output_tile_size, output_tile_size + _M - 1
+    r, m = output_tile_size, kernel_size
+    tile = r + m - 1
     shape: Shape
     if len(source.shape) == 2:
         for axis, extent in enumerate(source.shape):
@@ -153,10 +162,10 @@ def winograd_input_transform(
     else:
         n, h, w, c = _plane(source.shape, dims)
         for axis, extent in zip(dims, (h, w), strict=True):
-            if isinstance(extent, int) and extent < _M:
-                raise OpError(f"{op}: input axis {axis} has extent {extent}; the kernel has {_M}")
-        shape = (tile, tile, n, _tiles(h, r), _tiles(w, r), c)
-    return _made(op, "input", source, shape, output_shape, r, dims)
+            if isinstance(extent, int) and extent < m:
+                raise OpError(f"{op}: input axis {axis} has extent {extent}; the kernel has {m}")
+        shape = (tile, tile, n, _tiles(h, r, m), _tiles(w, r, m), c)
+    return _made(op, "input", source, shape, output_shape, (r, m), dims)
 
 
 def winograd_filter_transform(
@@ -164,17 +173,17 @@ def winograd_filter_transform(
     output_shape: Sequence[Extent] | None = None,
     *,
     output_tile_size: int = 6,
-    kernel_size: int = _M,
+    kernel_size: int = 3,
     kernel_dimensions: Sequence[int] = (0, 1),
     dtype: str = "float32",
 ) -> Winograd:
     """Transform the kernels of a filter.
 
     Args:
-        input: (3, 3, C, F), or (F, C, 3, 3) for ``kernel_dimensions=(2, 3)``.  Of rank 2: one
+        input: (m, m, C, F), or (F, C, m, m) for ``kernel_dimensions=(2, 3)``.  Of rank 2: one
             kernel.
         output_shape: compared with what it must be: (i, i, C, F).
-        output_tile_size, kernel_size: r and m: 6, or 4 or 2, and 3.
+        output_tile_size, kernel_size: r, which is 2, 4 or 6, and m, which is 3, 5 or 7.
 
     Raises:
         OpError: for a rank, extent, dtype, size or dims that do not fit.
@@ -183,17 +192,18 @@ def winograd_filter_transform(
     _check_sizes(op, output_tile_size, kernel_size)
     dims = _check_dims(op, "kernel_dimensions", kernel_dimensions, ((0, 1), (2, 3)))
     source = _operand(op, input, dtype, (2, 4))
-    tile = output_tile_size + _M - 1
+    tile = output_tile_size + kernel_size - 1
     spatial = (0, 1) if len(source.shape) == 2 else dims
     for axis in spatial:
-        if source.shape[axis] != _M:
+        if source.shape[axis] != kernel_size:
             raise OpError(
                 f"{op}: input axis {axis} has extent {source.shape[axis]};"
-                f" expected the kernel_size {_M}"
+                f" expected the kernel_size {kernel_size}"
             )
     rest = [extent for axis, extent in enumerate(source.shape) if axis not in spatial]
     shape = (tile, tile, *(rest if dims == (0, 1) else reversed(rest)))
-    return _made(op, "filter", source, shape, output_shape, output_tile_size, dims)
+    sizes = output_tile_size, kernel_size
+    return _made(op, "filter", source, shape, output_shape, sizes, dims)
 
 
 def winograd_output_transform(
@@ -201,7 +211,7 @@ def winograd_output_transform(
     output_shape: Sequence[Extent] | None = None,
     *,
     output_tile_size: int = 6,
-    kernel_size: int = _M,
+    kernel_size: int = 3,
     image_dimensions: Sequence[int] = (1, 2),
     dtype: str = "float32",
 ) -> Winograd:
@@ -211,7 +221,7 @@ def winograd_output_transform(
         input: (i, i, N, H', W', C).  Of rank 2: one tile.
         output_shape: compared with what it must be: (N, r * H', r * W', C), or with
             ``image_dimensions=(2, 3)`` (N, C, r * H', r * W').  A caller crops it.
-        output_tile_size, kernel_size: r and m: 6, or 4 or 2, and 3.
+        output_tile_size, kernel_size: r, which is 2, 4 or 6, and m, which is 3, 5 or 7.
 
     Raises:
         OpError: for a rank, extent, dtype, size or dims that do not fit.
@@ -220,7 +230,7 @@ def winograd_output_transform(
     _check_sizes(op, output_tile_size, kernel_size)
     dims = _check_dims(op, "image_dimensions", image_dimensions, ((1, 2), (2, 3)))
     source = _operand(op, input, dtype, (2, 6))
-    r, tile = output_tile_size, output_tile_size + _M - 1
+    r, tile = output_tile_size, output_tile_size + kernel_size - 1
     for axis in (0, 1):
         if source.shape[axis] != tile:
             raise OpError(
@@ -231,14 +241,14 @@ def winograd_output_transform(
         n, h, w, c = source.shape[2:]
         height, width = (e * r if isinstance(e, int) else f"{e} * {r}" for e in (h, w))
         shape = (n, height, width, c) if dims == (1, 2) else (n, c, height, width)
-    return _made(op, "output", source, shape, output_shape, r, dims)
+    return _made(op, "output", source, shape, output_shape, (r, kernel_size), dims)
 
 
 def _check_sizes(op: str, output_tile_size: int, kernel_size: int) -> None:
-    if output_tile_size not in MATRICES or kernel_size != _M:
+    if output_tile_size not in OUTPUT_TILES or kernel_size not in KERNELS:
         raise OpError(
             f"{op}: no constants for output_tile_size {output_tile_size} and kernel_size"
-            f" {kernel_size}; there are for 2, 4 and 6, and {_M}"
+            f" {kernel_size}; there are for 2, 4 and 6, and for 3, 5 and 7"
         )
 
 
@@ -268,11 +278,11 @@ def _plane(shape: Shape, dims: tuple[int, int]) -> Shape:
     return shape if dims == (1, 2) else (shape[0], shape[2], shape[3], shape[1])
 
 
-def _tiles(extent: Extent, r: int) -> Extent:
-    """How many tiles of r hold the windows of an extent."""
+def _tiles(extent: Extent, r: int, m: int) -> Extent:
+    """How many tiles of r hold the windows of m of an extent."""
     if isinstance(extent, int):
-        return -(-(extent - _M + 1) // r)
-    return f"ceildiv({extent} - {_M - 1}, {r})"
+        return -(-(extent - m + 1) // r)
+    return f"ceildiv({extent} - {m - 1}, {r})"
 
 
 def _made(
@@ -281,7 +291,7 @@ def _made(
     source: TensorType,
     shape: Shape,
     given: Sequence[Extent] | None,
-    r: int,
+    sizes: tuple[int, int],
     dims: tuple[int, int],
 ) -> Winograd:
     if given is not None:
@@ -290,4 +300,4 @@ def _made(
         wrong = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
         if len(came) != len(shape) or wrong:
             raise OpError(f"{op}: output_shape is {shape_text(came)}; expected {shape_text(shape)}")
-    return Winograd(op, kind, source, TensorType(shape, source.dtype), r, dims)
+    return Winograd(op, kind, source, TensorType(shape, source.dtype), *sizes, dims)
