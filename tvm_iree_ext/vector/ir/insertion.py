@@ -32,6 +32,7 @@ class Insertion:
 
     def __init__(self, entry: Block, at: Block | Operation | None = None) -> None:
         self.entry = entry
+        self.made: list[Operation] = []  # by this builder, in order; constants are left out
         self._block = entry
         self._before: Operation | None = None
         if isinstance(at, Operation):
@@ -81,6 +82,7 @@ class Insertion:
 
     def insert(self, op: Operation) -> Operation:
         """Put an operation at the insertion point."""
+        self.made.append(op)
         return self._block.insert(op, self._before)
 
     def create(

@@ -21,10 +21,22 @@ def apply(program: VectorProgram, *patterns: Pattern) -> bool:
 
 
 def sweep(program: VectorProgram, *patterns: Pattern) -> bool:
-    """Offer each operation once to the patterns, of which the first that applies changes it."""
+    """Offer each operation once to the patterns, of which the first that applies changes it.
+
+    What a pattern makes is offered at once: what goes link by link along a chain, such as an
+    extract of a value that was inserted long before, takes one sweep, and not one for each link.
+    """
     changed = False
     for op in program.walk():
-        changed |= any(pattern(op, Builder(program.body, op)) for pattern in patterns)
+        waiting = [op]
+        while waiting:
+            here = waiting.pop()
+            if here.parent is None:  # erased meanwhile
+                continue
+            b = Builder(program.body, here)
+            if any(pattern(here, b) for pattern in patterns):
+                changed = True
+                waiting += reversed(b.made)
     return changed
 
 
