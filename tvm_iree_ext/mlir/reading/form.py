@@ -11,6 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+BYTECODE = b"ML\xefR"
+"""What a module in MLIR's bytecode begins with; no text does."""
+
 
 @dataclass(frozen=True)
 class ParsedScalarType:

@@ -28,7 +28,6 @@ LIMIT_BYTES = 1 << 30
 """Of the text.  Weights of a model are in it, two characters a byte."""
 
 _START_S = 60.0
-_BYTECODE = b"ML\xefR"
 _FILES = (".mlir", ".mlirbc")
 _CHILD = (
     "import sys; sys.path[:] = {path!r}; from tvm_iree_ext.mlir.reading.reader_process import main;"
@@ -62,8 +61,8 @@ def read(
             each behind ``FILE:LINE:COLUMN``), one beyond a limit, one that ends the parser, and
             where IREE's bindings are not installed.
     """
-    name, text = name_of(source), _text(source, limit_bytes)
-    if b"\0" in text and not text.startswith(_BYTECODE):
+    name, text = name_of(source), text_of(source, limit_bytes)
+    if b"\0" in text and not text.startswith(form.BYTECODE):
         line = text[: text.index(b"\0")].count(b"\n") + 1
         raise MlirError(f"{name}:{line}: a null byte; MLIR's text has none")
     memory = _BASE_MEMORY + MEMORY_PER_BYTE * len(text)
@@ -87,9 +86,14 @@ def _is_file(source: Any) -> bool:
     return not isinstance(source, bytes | bytearray)
 
 
-def _text(source: Any, limit_bytes: int) -> bytes:
+def text_of(source: str | bytes | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> bytes:
+    """The bytes of a source, or of the file that it names.
+
+    Raises:
+        MlirError: for a file that cannot be read, and more bytes than the limit.
+    """
     name = name_of(source)
-    if _is_file(source):
+    if isinstance(source, os.PathLike) or _is_file(source):
         text = _file(name, limit_bytes)
     elif isinstance(source, str):
         text = source.encode("utf-8", "surrogatepass")

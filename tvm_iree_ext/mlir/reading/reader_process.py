@@ -50,6 +50,19 @@ def _answer(text: bytes, memory: int, seconds: int) -> tuple[str, Any]:
 
 
 def _parse(text: bytes) -> tuple[str, Any]:
+    """Parse a text; one that is refused again with its older spellings brought up to date."""
+    from tvm_iree_ext.mlir.reading.older_spellings import up_to_date
+
+    answer = _parse_as_it_is(text)
+    if answer[0] != "refused" or text.startswith(form.BYTECODE):
+        return answer
+    today = up_to_date(text)
+    if today.refusals:
+        return "refused", today.refusals
+    return answer if today.text is None else _parse_as_it_is(today.text)
+
+
+def _parse_as_it_is(text: bytes) -> tuple[str, Any]:
     from iree.compiler import ir
 
     from tvm_iree_ext.mlir.reading.translate import TooDeep, Translator, place_of
