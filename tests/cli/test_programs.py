@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from places import DATA
 
 SCALE = """
 module @scale {
@@ -242,3 +243,40 @@ def test_check_programs_ends_what_takes_too_long(command, scale):
 def test_check_programs_wants_programs(command, tmp_path):
     assert "has no .mlir file" in command("check-programs", tmp_path).err
     assert "cannot read" in command("check-programs", tmp_path / "none").err
+
+
+def test_programs_of_a_front_ends_dialect(command, tmp_path):
+    """The article's product in mhlo: imported, built, run; and refused where it is not said."""
+    path = DATA / "older" / "dot_mhlo.mlir"
+    signature = "main(arg0: float32[64, 96], arg1: float32[96, 40], arg2: float32[64, 40])"
+    done = command("import", path, "--input", "stablehlo")
+    assert done.lines == [f"{signature} -> float32[64, 40]"]
+    a, b, c = (np.full(shape, 0.5, np.float32) for shape in ((64, 96), (96, 40), (64, 40)))
+    np.savez(tmp_path / "in.npz", in0=a, in1=b, in2=c, out0=a @ b - c)
+    done = command("run", path, "--input", "stablehlo", "--inputs", tmp_path / "in.npz", "--check")
+    assert done.lines == ["out0: float32[64, 40]", "all results are as recorded"]
+    folder = tmp_path / "dot"
+    assert command("build", path, "--input", "stablehlo", "-o", folder).status == 0
+    done = command("run", folder, "--inputs", tmp_path / "in.npz", "--check")
+    assert done.lines[-1] == "all results are as recorded"
+    done = command("import", path)
+    assert done.status == 1
+    assert f"{path}:3:8: mhlo.dot: mhlo is today's stablehlo" in done.err
+    assert "--input stablehlo" in done.err
+    done = command("run", folder, "--input", "stablehlo", "--inputs", tmp_path / "in.npz")
+    assert "--input says in which dialect a FILE.mlir is" in done.err
+    done = command("build", "sort", "4xf32", "--input", "stablehlo")
+    assert "--input says in which dialect a FILE.mlir is; ops have none" in done.err
+
+
+def test_stablehlo_names_the_option_that_takes_it(command, tmp_path):
+    path = tmp_path / "add.mlir"
+    path.write_text(
+        "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %0 = stablehlo.add %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}"
+    )
+    done = command("import", path)
+    assert "2:8: stablehlo.add: is not supported" in done.err
+    assert "--input stablehlo" in done.err
+    done = command("import", path, "--input", "stablehlo")
+    assert done.lines == ["f(arg0: float32[4]) -> float32[4]"]

@@ -14,7 +14,7 @@ from tvm_iree_ext.base.lowering_config import changed_fields
 from tvm_iree_ext.base.text_tables import width_of
 from tvm_iree_ext.base.wrapped_text import print_wrapped, refilled
 from tvm_iree_ext.cli.operands import UsageError, explained, make_op
-from tvm_iree_ext.cli.programs import type_text
+from tvm_iree_ext.cli.programs import add_input, imported_file, type_text
 from tvm_iree_ext.cli.run import SUFFIXES
 
 _EPILOG = """\
@@ -43,6 +43,7 @@ def add_build(commands: argparse._SubParsersAction) -> None:
         help="an op as 'tvm-iree-ext list' shows it, matmul, or a program",
     )
     add_op_arguments(parser)
+    add_input(parser)
     parser.add_argument("--help-op", action="store_true", help="explain OP and its attributes")
     parser.add_argument(
         "--target",
@@ -89,6 +90,8 @@ def run_build(args: argparse.Namespace) -> None:
     if args.runtime and args.output is None:
         raise UsageError("--runtime says what is exported; name a folder by -o")
     began = time.time()
+    if args.input is not None and not args.op.endswith(SUFFIXES):
+        raise UsageError("--input says in which dialect a FILE.mlir is; ops have none")
     if args.op.endswith(SUFFIXES):
         built, data = _build_program(args)
     elif args.help_op:
@@ -127,7 +130,7 @@ def _next(args: argparse.Namespace, folder: Path) -> str:
 def _build_program(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     if args.operands or args.set or args.config is not None or args.help_op:
         raise MlirError(f"{args.op} is a program, which has no operands, attributes or config")
-    imported = ext.mlir.import_program(Path(args.op))
+    imported = imported_file(args.op, args.input)
     program = ext.build_program(imported, args.target)
     return program, {
         "program": program.name,

@@ -18,6 +18,7 @@ def add_import(commands: argparse._SubParsersAction) -> None:
         " functions with their types.",
     )
     parser.add_argument("file", metavar="FILE.mlir")
+    add_input(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--print", action="store_true", help="print the Relax module instead")
     shown.add_argument(
@@ -32,7 +33,7 @@ def add_import(commands: argparse._SubParsersAction) -> None:
 
 def run_import(args: argparse.Namespace) -> None:
     """Print the functions, the module, or what becomes of its operations."""
-    imported = ext.mlir.import_program(Path(args.file))
+    imported = imported_file(args.file, args.input)
     if args.print:
         print(imported.module.script())
         return
@@ -41,6 +42,23 @@ def run_import(args: argparse.Namespace) -> None:
         return
     for function in imported.functions:
         print(f"{function.name}{type_text(function.signature)}")
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add ``--input``: which dialect a file of MLIR is in."""
+    parser.add_argument(
+        "--input",
+        choices=("stablehlo", "torch"),
+        help="the front end's dialect of FILE.mlir, which IREE's compiler lowers first; mhlo is"
+        " today's stablehlo (default: what is imported as it is)",
+    )
+
+
+def imported_file(file: str, dialect: Any) -> Any:
+    """A file of MLIR, imported."""
+    if dialect is None:
+        return ext.mlir.import_program(Path(file))
+    return ext.frontends.import_lowered(Path(file), dialect)
 
 
 def type_text(signature: Any) -> str:

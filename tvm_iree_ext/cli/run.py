@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.base.errors import CallError, RecordError
+from tvm_iree_ext.base.errors import CallError, MlirError, RecordError
 from tvm_iree_ext.base.suggestions import did_you_mean
+from tvm_iree_ext.cli.programs import add_input, imported_file
 
 SUFFIXES = (".mlir", ".mlirbc")
 """Suffixes of MLIR files, which tell them from ops and artifacts."""
@@ -24,6 +25,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         " element types; the exit status is 1 when one is wrong.",
     )
     parser.add_argument("program", metavar="DIR|FILE.mlir")
+    add_input(parser)
     parser.add_argument("--inputs", metavar="FILE.npz", help=ARRAYS)
     parser.add_argument("--function", metavar="NAME", help="default: the only one, or main")
     parser.add_argument("--check", action="store_true", help="compare the results with out0, ...")
@@ -36,7 +38,7 @@ def run_run(args: argparse.Namespace) -> int:
     if args.check and args.inputs is None:
         raise RecordError("--check compares with the results in the file of --inputs; name one")
     arrays = {} if args.inputs is None else ext.program_checks.read_arrays(args.inputs)
-    name, function = find_function(args.program, args.function)
+    name, function = find_function(args.program, args.function, args.input)
     returned = function(*ext.program_checks.arguments(name, function.signature, arrays))
     results = returned if isinstance(returned, tuple) else (returned,)
     if args.output is not None:
@@ -51,11 +53,13 @@ def run_run(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def find_function(program: str, name: str | None) -> tuple[str, Any]:
+def find_function(program: str, name: str | None, dialect: str | None = None) -> tuple[str, Any]:
     """A function to be called, of an artifact or a file, and its name."""
     loaded: Any
     if program.endswith(SUFFIXES) or Path(program).is_file():
-        loaded = ext.build_program(ext.mlir.import_program(Path(program)))
+        loaded = ext.build_program(imported_file(program, dialect))
+    elif dialect is not None:
+        raise MlirError(f"--input says in which dialect a FILE.mlir is; {program} is an artifact")
     else:
         loaded = ext.load(program)
     if isinstance(loaded, ext.Kernel):

@@ -21,8 +21,10 @@ _REFUSED = 1  # the exit status after a message on the program
 _NO_MEMORY = (b"out of memory", b"bad_alloc", b"failed to map segment", b"allocate memory")
 
 
-def lower(path: Path, dialect: str) -> bytes:
+def lower(path: Path, dialect: str, name: str | None = None) -> bytes:
     """Bring a file of a framework's dialect to the dialects that are imported.
+
+    ``name`` stands for the file in messages and in the places of operations.
 
     Raises:
         MlirError: for what IREE does not lower, with its own messages; for what takes the compiler
@@ -41,11 +43,17 @@ def lower(path: Path, dialect: str) -> bytes:
     code, said = _run([*map(str, command), f"-o={result}"], memory)
     if code not in (0, _REFUSED) and any(words in said for words in _NO_MEMORY):
         raise MlirError(f"IREE's compiler takes more than the {memory / 1e6:.0f} MB that it may")
+    if name is not None:
+        said = said.replace(bytes(path), name.encode("utf-8", "replace"))
     if code:
         lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
         ended = [f"it was ended by {signal.Signals(-code).name}"] if code < 0 else []
         raise MlirError("\n".join([NOT_LOWERED, *lines[:_MOST_LINES], *ended]))
-    return result.read_bytes()
+    lowered = result.read_bytes()
+    if name is None:
+        return lowered
+    shown = name.replace("\\", "/").replace('"', "'").encode("utf-8", "replace")
+    return lowered.replace(b'loc("%b":' % bytes(path), b'loc("%b":' % shown)
 
 
 def _run(command: list[str], memory: int) -> tuple[int, bytes]:

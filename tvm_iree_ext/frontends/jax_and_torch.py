@@ -7,6 +7,7 @@ asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pyto
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from tvm_iree_ext.frontends import torch_export, torch_weights
 from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
 from tvm_iree_ext.frontends.jax_constants import text_beside_constants
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
+from tvm_iree_ext.frontends.mhlo_text import as_stablehlo
 from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
@@ -208,17 +210,30 @@ def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
     return _import(write, "torch", {name: boundary} if boundary else None, weights)
 
 
-def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) -> Imported:
-    """Import a module of a framework's dialect, as text or bytecode.
+def import_lowered(
+    source: str | bytes | os.PathLike[str], dialect: Literal["stablehlo", "torch"]
+) -> Imported:
+    """Import a module of a framework's dialect; mhlo is taken for today's StableHLO.
+
+    Args:
+        source: a path, or a ``str`` that ends in ``.mlir`` or ``.mlirbc``: a file of MLIR's text
+            or bytecode; any other ``str`` or ``bytes``: the text or bytecode itself.
+        dialect: ``stablehlo`` or ``torch``.
 
     Raises:
         MlirError: for what IREE does not bring to the dialects that are imported, and as
             :func:`tvm_iree_ext.mlir.from_file.import_program`.
     """
-    if isinstance(text, str):
-        _refuse_unsigned_products(text)
-        text = without_lapack(taken_forms(_widened_by_signed(text)))
-    return _import(_writes(text), dialect)
+    module = reader.text_of(source)
+    if module.startswith(form.BYTECODE):
+        return _import(_writes(module), dialect)
+    text = module.decode("utf-8", "surrogateescape")
+    if dialect == "stablehlo":
+        text = as_stablehlo(text)
+    _refuse_unsigned_products(text)
+    text = without_lapack(taken_forms(_widened_by_signed(text)))
+    module = text.encode("utf-8", "surrogateescape")
+    return _import(_writes(module), dialect, name=reader.name_of(source))
 
 
 def _refuse_unsigned_products(text: str) -> None:
@@ -273,10 +288,14 @@ def _import(
     dialect: str,
     boundaries: Mapping[str, Boundary] | None = None,
     parameters: Mapping[str, np.ndarray] | None = None,
+    name: str | None = None,
 ) -> Imported:
-    """Import what is written; of its functions those that have boundaries, where any has."""
+    """Import what is written; of its functions those that have boundaries, where any has.
+
+    ``name`` is what messages call the text, where it has no places of a program's source.
+    """
     with scratch() as place:
-        lowered = lower(write(place), dialect)
+        lowered = lower(write(place), dialect, name)
     return import_program(lowered, only=boundaries, boundaries=boundaries, parameters=parameters)
 
 

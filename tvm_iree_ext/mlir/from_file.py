@@ -26,6 +26,8 @@ def import_program(
 ) -> Imported:
     """Read MLIR, as :func:`~tvm_iree_ext.mlir.reading.reader.read` does, and import it.
 
+    StableHLO and the torch dialect: :func:`tvm_iree_ext.frontends.import_lowered`.
+
     Args:
         source: a path, or a ``str`` that ends in ``.mlir`` or ``.mlirbc``; or the text itself.
         only: the functions that are wanted; by default all that are public.

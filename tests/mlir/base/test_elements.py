@@ -33,7 +33,10 @@ def test_an_element_type_that_there_is_not_is_unsupported():
     ("name", "hint"),
     [
         ("cf.br", "; instead: a function of one block, with scf.while or scf.if"),
-        ("stablehlo.foo", "; instead: what IREE's input pipeline makes of it"),
+        (
+            "stablehlo.foo",
+            "; instead: what IREE's input pipeline makes of it (--input stablehlo)",
+        ),
         ("memref.load", "; nothing of the dialect memref is"),
         ("linalg.matmull", "; the nearest that is: linalg.matmul"),
         ("quantum.leap", ""),

@@ -13,7 +13,6 @@ _HINTS = {
     "util.global.store.indirect": "util.global.store",
     "flow.dispatch": "the IR before dispatches are formed",
     "flow.dispatch.region": "the IR before dispatches are formed",
-    "stablehlo.add": "IREE's input pipeline makes linalg of it",
     "memref.alloc": "tensor.empty",
     "vector.transfer_read": "tensor.extract_slice",
 }
@@ -24,7 +23,10 @@ def nearest(name: str, supported: Sequence[str]) -> str:
     if name in _HINTS:
         return f"; instead: {_HINTS[name]}"
     dialect = name.split(".", 1)[0]
-    if dialect in ("stablehlo", "torch", "tosa", "mhlo", "onnx"):
+    if dialect in ("stablehlo", "chlo", "torch"):
+        option = "torch" if dialect == "torch" else "stablehlo"
+        return f"; instead: what IREE's input pipeline makes of it (--input {option})"
+    if dialect in ("tosa", "onnx"):
         return "; instead: what IREE's input pipeline makes of it"
     if dialect in ("cf", "flow", "stream", "memref", "bufferization", "vector"):
         return f"; nothing of the dialect {dialect} is"
