@@ -107,7 +107,7 @@ class Map:
     results: list[str]
 
 
-_MAP = r"affine_map\s*<\s*\(([^()<>]*)\)\s*(?:\[[^\]]*\])?\s*->\s*\(([^()<>]*)\)\s*>"
+_MAP = r"affine_map\s*<\s*\(([^()<>]*)\)\s*(?:\[[^\]]*\]\s*)?->\s*\(([^()<>]*)\)\s*>"
 
 
 def map_of(text: Text, value: str) -> Map:
@@ -117,7 +117,8 @@ def map_of(text: Text, value: str) -> Map:
         Unfit: for another form.
     """
     if value.startswith("#"):
-        found = re.search(rf"^\s*{re.escape(value)}\s*=\s*{_MAP}", text.text, re.MULTILINE)
+        text.spend(len(text.text))
+        found = re.search(rf"^[ \t]*{re.escape(value)}\s*=\s*{_MAP}", text.text, re.MULTILINE)
     else:
         found = re.fullmatch(_MAP, value)
     if found is None:
@@ -134,7 +135,7 @@ def extents(kind: str) -> list[int | None]:
     Raises:
         Unfit: for another type.
     """
-    found = re.match(r"(?:tensor|memref|vector)\s*<((?:(?:\d+|\?)x)*)", kind)
+    found = re.match(r"(?:tensor|memref|vector)\s*<((?:(?:\d{1,18}|\?)x)*)", kind)
     if found is None:
         raise Unfit
     return [None if one == "?" else int(one) for one in found[1].split("x")[:-1]]
@@ -146,6 +147,6 @@ def integers(name: str, what: str, values: list[str]) -> list[int]:
     Raises:
         Refused: for what is known in a call only.
     """
-    if not all(re.fullmatch(r"-?\d+", one) for one in values):
+    if not all(re.fullmatch(r"-?\d{1,18}", one) for one in values):
         raise Refused(f"{name}: {what} must be numbers in this older spelling")
     return [int(one) for one in values]

@@ -59,8 +59,10 @@ def im2col(text: Text, name: str, named: Span) -> None:
     dims = len(batch)
     if "m_offset" in op.clauses:
         m_groups, k_groups = _sizes(op, batch, m_pos, k_pos)
-        offsets = ["0"] * len(batch)
-        offsets += [text[one] for which in "mk" for one in _list(op, f"{which}_offset")]
+        m_offset, k_offset = ([text[one] for one in _list(op, f"{x}_offset")] for x in "mk")
+        _refuse_carries(op, len(batch), m_offset, m_groups)
+        _refuse_carries(op, len(batch) + len(m_offset), k_offset, k_groups)
+        offsets = ["0"] * len(batch) + m_offset + k_offset
         sizes = [*([one] for one in _extents(op, batch)), *m_groups, *k_groups]
         dims = len(sizes)
         new = f"offsets = [{', '.join(offsets)}] output_sizes = {sizes}"
@@ -131,10 +133,11 @@ def _grouped(op: Form, name: str, sizes: list[int]) -> list[list[int]]:
     Raises:
         Refused: for strides that are no products of sizes.
     """
+    given_offsets = _list(op, name)
     clause = op.clauses[name]
     given = ["1"] if clause.factor is None else _texts(op.text, clause.factor)
     strides = integers(op.name, f"the strides of {name}", given)
-    if len(strides) != len(op.text.parts(clause.value.inside)) or strides[-1:] != [1]:
+    if len(strides) != len(given_offsets) or strides[-1:] != [1]:
         raise Unfit
     groups: list[list[int]] = []
     left = list(sizes)
@@ -151,6 +154,22 @@ def _grouped(op: Form, name: str, sizes: list[int]) -> list[list[int]]:
             " write offsets = [...] output_sizes = [[...]]"
         )
     return [left, *groups]
+
+
+def _refuse_carries(op: Form, first: int, offsets: list[str], groups: list[list[int]]) -> None:
+    """Refuse a result whose inner dim goes beyond its sizes: only strides carry into the outer one.
+
+    ``first`` is the dim of the result that the offsets begin with.
+    """
+    _, types = op.operands("outs")
+    shape = extents(types[0]) if types and "output_perm" not in op.clauses else []
+    inner = zip(offsets[1:], groups[1:], shape[first + 1 :], strict=False)
+    for offset, sizes, extent in inner:
+        if extent is not None and offset.isdecimal() and int(offset[:18]) + extent > prod(sizes):
+            raise Refused(
+                f"{op.name}: {extent} elements from {offset} on go beyond the sizes {sizes};"
+                " write offsets = [...] output_sizes = [[...]]"
+            )
 
 
 def _texts(text: Text, group: Span) -> list[str]:
@@ -202,12 +221,17 @@ def _maps_of_indexed(text: Text, name: str, indices: Span, known: dict[str, Span
     vectors = []
     for one in inner:
         found = map_of(text, text[one])
-        loops = dict(zip(found.dims, permutation.dims, strict=True))
-        vectors.append([place[loops[dim]] for dim in found.results])
+        loops = dict(zip(found.dims, permutation.dims, strict=False))
+        wanted = [place.get(loops.get(dim, "")) for dim in found.results]
+        if None in wanted:
+            raise Unfit
+        vectors.append([dim for dim in wanted if dim is not None])
     dims = ", ".join(f"d{axis}" for axis in range(len(permutation.results)))
     names = ", ".join(f"s{number}" for number in range(len(gathered)))
     head = f"({dims})[{names}]" if names else f"({dims})"
     halves = [text.parts(one, ":") for one in gathered]
+    if any(len(half) != 2 for half in halves):
+        raise Unfit
     values, types = ([text[half[at]] for half in halves] for at in (0, 1))
     text.replace(indices.inside, f"{', '.join(values)} : {', '.join(types)}" if values else "")
     maps = [f"affine_map<{head} -> ({', '.join(one)})>" for one in [source, *vectors]]

@@ -74,11 +74,19 @@ class Text:
             word = _WORD.match(self.text, found.end() if found else at, span.end)
             if word is None:
                 return
-            self.left -= 1 + (word.end() - at) // _LONG
-            if self.left < 0:
-                raise Unfit
+            self.spend(word.end() - at)
             at = word.end()
             yield Span(word.start(), at)
+
+    def spend(self, characters: int) -> None:
+        """Note that so many characters were looked at.
+
+        Raises:
+            Unfit: when that is too many.
+        """
+        self.left -= 1 + characters // _LONG
+        if self.left < 0:
+            raise Unfit
 
     def replace(self, span: Span, new: str) -> None:
         """Put ``new``, which is one line, in the place of a piece."""
@@ -209,7 +217,7 @@ def list_of(value: str) -> list[str]:
     """
     found = re.fullmatch(
         r"(?:array<i\d+(?: ?: ?(?P<array>[^<>\[\]]*))?>|\[(?P<list>[^\[\]]*)\]"
-        r"|dense<\[?(?P<dense>[^<>\[\]]*)\]?> ?: ?(?:tensor|vector)<(?P<count>\d+)xi\d+>)",
+        r"|dense<\[?(?P<dense>[^<>\[\]]*)\]?> ?: ?(?:tensor|vector)<(?P<count>\d{1,18})xi\d+>)",
         value.strip(),
     )
     if found is None:
