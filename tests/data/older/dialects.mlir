@@ -27,6 +27,17 @@ func.func @attention_without_maps(%q: tensor<2x5x8xf32>, %k: tensor<2x7x8xf32>, 
   %0 = iree_linalg_ext.attention {transpose_v = true} ins(%q, %k, %v, %s : tensor<2x5x8xf32>, tensor<2x7x8xf32>, tensor<2x4x7xf32>, f32) outs(%o : tensor<2x5x4xf32>) -> tensor<2x5x4xf32>
   return %0 : tensor<2x5x4xf32>
 }
+func.func @attention_generic(%q: tensor<5x8xf32>, %k: tensor<7x8xf32>, %v: tensor<7x4xf32>) -> tensor<5x4xf32> {
+  %s = arith.constant 0.5 : f32
+  %o = tensor.empty() : tensor<5x4xf32>
+  %0 = "iree_linalg_ext.attention"(%q, %k, %v, %s, %o) {indexing_maps = [#rows, affine_map<(m, n, k1, k2) -> (k2, k1)>, affine_map<(m, n, k1, k2) -> (k2, n)>, affine_map<(m, n, k1, k2) -> ()>, affine_map<(m, n, k1, k2) -> (m, n)>]} : (tensor<5x8xf32>, tensor<7x8xf32>, tensor<7x4xf32>, f32, tensor<5x4xf32>) -> tensor<5x4xf32>
+  return %0 : tensor<5x4xf32>
+}
+func.func @fft_generic(%re: tensor<2x2xf32>, %im: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  %stage = arith.constant 1 : index
+  %0:2 = "iree_linalg_ext.fft"(%stage, %re, %im) {operand_segment_sizes = array<i32: 1, 2>} : (index, tensor<2x2xf32>, tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>)
+  return %0#0, %0#1 : tensor<2x2xf32>, tensor<2x2xf32>
+}
 func.func @online_attention(%q: tensor<5x8xf32>, %k: tensor<7x8xf32>, %v: tensor<7x4xf32>) -> (tensor<5x4xf32>, tensor<5xf32>, tensor<5xf32>) {
   %s = arith.constant 0.5 : f32
   %o = arith.constant dense<0.0> : tensor<5x4xf32>
@@ -206,6 +217,14 @@ func.func @transfer_gather_of_loops(%x: tensor<6x5x4xf32>, %rows: vector<3xindex
     indexed_maps = [affine_map<(d0, d1, d2) -> (d1)>], in_bounds = [true, true],
     permutation_map = affine_map<(d0, d1, d2) -> (d2, d1)> } : tensor<6x5x4xf32>, vector<4x3xf32>
   return %0 : vector<4x3xf32>
+}
+func.func @transfer_gather_masked(%x: tensor<6x4xf32>, %rows: vector<3xindex>, %mask: vector<3x4xi1>) -> vector<3x4xf32> {
+  %c0 = arith.constant 0 : index
+  %pad = arith.constant 7.0 : f32
+  %0 = iree_vector_ext.transfer_gather %x[%c0, %c0] [%rows: vector<3xindex>, None], %pad, %mask {
+    indexed_maps = [affine_map<(d0, d1) -> (d0)>], in_bounds = [true, true],
+    permutation_map = affine_map<(d0, d1) -> (d0, d1)> } : tensor<6x4xf32>, vector<3x4xf32>, vector<3x4xi1>
+  return %0 : vector<3x4xf32>
 }
 func.func @to_layout(%x: vector<16x16xf32>) -> vector<16x16xf32> {
   %0 = iree_vector_ext.to_layout %x to #iree_vector_ext.nested_layout<subgroups_per_workgroup = [1, 1], batches_per_subgroup = [1, 1], outers_per_batch = [1, 1], threads_per_outer = [4, 16], elements_per_thread = [4, 1], subgroup_strides = [0, 0], thread_strides = [16, 1]> : vector<16x16xf32>

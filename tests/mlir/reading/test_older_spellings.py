@@ -64,8 +64,9 @@ def test_attention(program, rng):
     ):
         (came,) = program(*given, function=name)
         np.testing.assert_allclose(came, want, rtol=1e-4, atol=1e-5)
-    (came,) = program(q[0], k[0], v[0], function="attention_without_scale_map")
-    np.testing.assert_allclose(came, want[0], rtol=1e-4, atol=1e-5)
+    for name in ("attention_without_scale_map", "attention_generic"):
+        (came,) = program(q[0], k[0], v[0], function=name)
+        np.testing.assert_allclose(came, want[0], rtol=1e-4, atol=1e-5)
     out, _, total = program(q[0], k[0], v[0], function="online_attention")
     np.testing.assert_allclose(out / total[:, None], want[0], rtol=1e-4, atol=1e-5)
 
@@ -106,6 +107,9 @@ def test_vectors(program, rng):
     np.testing.assert_array_equal(came, x[1, 1 + rows])
     (came,) = program(x, rows, function="transfer_gather_of_loops")
     np.testing.assert_array_equal(came, x[0, rows].T)
+    mask = rng.integers(0, 2, (3, 4)) > 0
+    (came,) = program(x[:, 0].copy(), rows, mask, function="transfer_gather_masked")
+    np.testing.assert_array_equal(came, np.where(mask, x[rows, 0], np.float32(7)))
     np.testing.assert_array_equal(program(tile, function="to_layout")[0], tile)
 
 
@@ -154,6 +158,13 @@ def test_winograd(program, rng):
     (came,) = program(tiles.astype("f4"), function="winograd_output")
     want = winograd.output_transform(tiles, r=6, channels_last=True)
     np.testing.assert_allclose(came, want, rtol=1e-2, atol=0.3)
+
+
+def test_fft(program, rng):
+    x = floats(rng, 2, 2, 2)
+    for came, part in zip(program(*x, function="fft_generic"), x, strict=True):
+        want = np.stack([part.sum(1), part[:, 0] - part[:, 1]], 1)
+        np.testing.assert_allclose(came, want, rtol=1e-5, atol=1e-6)
 
 
 def test_custom_op_and_sort_of_the_pages(run, rng):

@@ -30,6 +30,7 @@ _ARRAYS = (
 )
 # Those whose operands are inputs, then one for each result.
 _GROUPED = ("custom_op", "exp_reduction", "sort")
+_SAME_SCORE = '^bb0(%older.score: f32): "iree_linalg_ext.yield"(%older.score) : (f32) -> ()'
 _SEGMENTS = ("operand_segment_sizes", "operandSegmentSizes")
 
 
@@ -38,8 +39,11 @@ def generic(text: Text, name: str, named: Span) -> None:
     words = WordCursor(text, named.end)
     operands = text.parts(words.group().inside)
     properties = words.group() if words.peek() == "<" else None
+    regions = words.at
     if words.peek() == "(":
         words.group()
+    elif name.endswith("attention"):
+        text.insert(regions, f" ({{ {_SAME_SCORE} }})")
     attributes = words.group() if words.peek() == "{" else None
     words.take(":")
     words.group()
@@ -68,6 +72,8 @@ def generic(text: Text, name: str, named: Span) -> None:
             sizes = list_of(text[value])
             if name == "iree_linalg_ext.pack":
                 sizes = _as_of_linalg(name, sizes)
+            elif name == "iree_linalg_ext.fft" and len(sizes) == 2:
+                sizes = ["1", *(["1", "1"] if sizes[0] == "3" else ["0", "0"]), "1", "1"]
             text.replace(value, array("i32", sizes))
     if name.rpartition(".")[2] in _GROUPED and not any(one in given for one in _SEGMENTS):
         groups = f"operandSegmentSizes = array<i32: {len(operands) - results}, {results}>"

@@ -184,7 +184,9 @@ def transfer(text: Text, name: str, named: Span) -> None:
         words.take()
     words.group()  # offsets
     indices = words.group()
+    commas = 0
     while words.peek() not in ("{", "<", ":", ""):
+        commas += words.peek() == ","
         words.take()
     if words.peek() != "{":
         raise Unfit
@@ -195,12 +197,14 @@ def transfer(text: Text, name: str, named: Span) -> None:
         text.insert(attributes.end, ">")
         return
     maps = known.pop("indexing_maps", None)
-    ours = _maps_of_indexed(text, name, indices, known) if maps is None else text[maps]
+    ours = _maps_of_indexed(text, name, indices, known, commas == 2) if maps is None else text[maps]
     rest = dictionary(text, known.items())
     text.replace(attributes, f"<{{indexing_maps = {ours}}}>{rest}")
 
 
-def _maps_of_indexed(text: Text, name: str, indices: Span, known: dict[str, Span | None]) -> str:
+def _maps_of_indexed(
+    text: Text, name: str, indices: Span, known: dict[str, Span | None], masked: bool
+) -> str:
     """The maps for ``[None, %rows : vector<4xindex>]``; the dims of the source are loops there."""
     indexed, order = known.pop("indexed_maps", None), known.pop("permutation_map", None)
     known.pop("in_bounds", None)
@@ -226,6 +230,8 @@ def _maps_of_indexed(text: Text, name: str, indices: Span, known: dict[str, Span
         if None in wanted:
             raise Unfit
         vectors.append([dim for dim in wanted if dim is not None])
+    if masked:  # by the loops of the source, in their order
+        vectors.append([place[dim] for dim in permutation.dims if dim in place])
     dims = ", ".join(f"d{axis}" for axis in range(len(permutation.results)))
     names = ", ".join(f"s{number}" for number in range(len(gathered)))
     head = f"({dims})[{names}]" if names else f"({dims})"
