@@ -204,3 +204,19 @@ func.func @f(%a: vector<4x9xf32>, %v: vector<4xf32>, %i: vector<4xi32>) -> vecto
 def test_others_are_read(text):
     assert up_to_date(text.encode()).text is not None
     read(text)
+
+
+def test_the_pages_attention_takes_its_scale_from_a_call(run, rng):
+    q, k, v = floats(rng, 2, 5, 8), floats(rng, 2, 7, 8), floats(rng, 2, 7, 4)
+    text = (OLDER / "attention.mlir").read_text()
+    (got,) = run(text, q, k, v, np.float32(0.5), np.zeros((2, 5, 4), "f4"))
+    np.testing.assert_allclose(got, attended(q, k, v), 1e-5, 1e-5)
+
+
+def test_the_pages_pack_takes_its_padding_from_a_call(built, rng):
+    text = (OLDER / "pack.mlir").read_text()
+    program = built(text[: text.index("func.func @pack_memref")])
+    x = floats(rng, 11, 9)
+    (got,) = program(x, np.float32(3), np.zeros((3, 5, 4, 2), "f4"), function="pack_padded")
+    want = np.pad(x, ((0, 1), (0, 1)), constant_values=3).reshape(3, 4, 5, 2).swapaxes(1, 2)
+    np.testing.assert_array_equal(got, want)
