@@ -14,8 +14,8 @@ from tvm_iree_ext.base.lowering_config import changed_fields
 from tvm_iree_ext.base.text_tables import width_of
 from tvm_iree_ext.base.wrapped_text import print_wrapped, refilled
 from tvm_iree_ext.cli.operands import UsageError, explained, make_op
-from tvm_iree_ext.cli.programs import add_input, imported_file, type_text
-from tvm_iree_ext.cli.run import SUFFIXES
+from tvm_iree_ext.cli.programs import type_text
+from tvm_iree_ext.cli.run import SUFFIXES, add_input, imported_file
 
 _EPILOG = """\
 examples:

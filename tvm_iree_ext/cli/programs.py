@@ -7,6 +7,7 @@ from typing import Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.cli.parser import count_from
+from tvm_iree_ext.cli.run import add_input, imported_file
 
 
 def add_import(commands: argparse._SubParsersAction) -> None:
@@ -42,23 +43,6 @@ def run_import(args: argparse.Namespace) -> None:
         return
     for function in imported.functions:
         print(f"{function.name}{type_text(function.signature)}")
-
-
-def add_input(parser: argparse.ArgumentParser) -> None:
-    """Add ``--input``: which dialect a file of MLIR is in."""
-    parser.add_argument(
-        "--input",
-        choices=("stablehlo", "torch"),
-        help="the front end's dialect of FILE.mlir, which IREE's compiler lowers first; mhlo is"
-        " today's stablehlo (default: what is imported as it is)",
-    )
-
-
-def imported_file(file: str, dialect: Any) -> Any:
-    """A file of MLIR, imported."""
-    if dialect is None:
-        return ext.mlir.import_program(Path(file))
-    return ext.frontends.import_lowered(Path(file), dialect)
 
 
 def type_text(signature: Any) -> str:

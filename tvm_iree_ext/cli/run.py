@@ -7,7 +7,6 @@ from typing import Any
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, MlirError, RecordError
 from tvm_iree_ext.base.suggestions import did_you_mean
-from tvm_iree_ext.cli.programs import add_input, imported_file
 
 SUFFIXES = (".mlir", ".mlirbc")
 """Suffixes of MLIR files, which tell them from ops and artifacts."""
@@ -51,6 +50,23 @@ def run_run(args: argparse.Namespace) -> int:
     wrong = ext.program_checks.differences(function.signature, results, arrays)
     print("\n".join(wrong) or "all results are as recorded")
     return 1 if wrong else 0
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add ``--input``: which dialect a file of MLIR is in."""
+    parser.add_argument(
+        "--input",
+        choices=("stablehlo", "torch"),
+        help="the front end's dialect of FILE.mlir, which IREE's compiler lowers first; mhlo is"
+        " today's stablehlo (default: what is imported as it is)",
+    )
+
+
+def imported_file(file: str, dialect: Any) -> Any:
+    """A file of MLIR, imported."""
+    if dialect is None:
+        return ext.mlir.import_program(Path(file))
+    return ext.frontends.import_lowered(Path(file), dialect)
 
 
 def find_function(program: str, name: str | None, dialect: str | None = None) -> tuple[str, Any]:

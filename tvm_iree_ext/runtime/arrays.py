@@ -52,6 +52,10 @@ Shape = tuple[int, ...]
 Allocator = Callable[[Sequence[Shape], Sequence["Port"]], tuple[list[Any], list[Any]]]
 
 
+NUMBERS = (bool, int, float, complex)
+"""Python's own, which stand for a tensor of rank 0."""
+
+
 class _BorrowedMemory:
     """Memory of an ``owner``, which NumPy takes for a writable array of unsigned integers."""
 
@@ -80,6 +84,7 @@ class Port:
         self.item = item_bytes(operand.dtype)
         self.numpy = numpy_dtype(operand.dtype)
         self.is_scalar = operand.role == "scalar"
+        self.has_one_element = not self.is_scalar and operand.shape == ()
         # What can be passed as it is: NumPy arrays that can be exported, and Python floats.
         self.is_exported = not self.is_scalar and self.numpy not in _EXPORTED
         self.plain_array = self.numpy if self.is_exported else _NO_DTYPE
@@ -95,6 +100,8 @@ class Port:
             return None, self.number(value)
         if isinstance(value, np.generic):  # as NumPy gives for an element
             value = np.asarray(value)
+        elif self.has_one_element and type(value) in NUMBERS:
+            value = np.array(self.number(value), self.numpy)
         if isinstance(value, np.ndarray):
             self.check_numpy(value)
             if not (value.flags.c_contiguous and value.flags.aligned):
@@ -169,7 +176,7 @@ class Port:
         return "this kernel takes arrays of the CPU and of the GPU that it is for"
 
     def number(self, value: Any) -> complex | bool:
-        """A number for a scalar operand; CallError for what is none, or not of its type."""
+        """A number for an operand that is one; CallError for what is none, or not of its type."""
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]
         accepted: Any
@@ -280,7 +287,7 @@ def allocator(like: Any) -> Allocator:
     TVM, which any library takes by DLPack.
     """
     torch = torch_module()
-    if like is None or isinstance(like, np.ndarray | np.generic):
+    if _is_numpys(like):
         return numpy_results
     if torch is not None and isinstance(like, torch.Tensor):
         # Named, because what PyTorch takes without is a setting.
@@ -288,6 +295,11 @@ def allocator(like: Any) -> Allocator:
     if cupy_arrays.is_cupy(like):
         return functools.partial(_cupy_results, device=like.device)
     return _aligned_results if is_jax(like) else dlpack_results
+
+
+def _is_numpys(like: Any) -> bool:
+    """Whether NumPy's arrays go with what came: nothing, its own, or a number of Python's."""
+    return like is None or isinstance(like, np.ndarray | np.generic) or type(like) in NUMBERS
 
 
 def filled(like: Any, shape: Shape, port: "Port", number: Any) -> Any:
@@ -353,7 +365,7 @@ def _aligned_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[li
 def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[Any]:
     """New tensors as arrays of the kind of ``like``, in the same memory; see :func:`allocator`."""
     torch = torch_module()
-    if like is None or isinstance(like, np.ndarray | np.generic):
+    if _is_numpys(like):
         return [as_numpy(tensor, port) for tensor, port in zip(tensors, ports, strict=True)]
     if torch is not None and isinstance(like, torch.Tensor):
         return [torch.from_dlpack(tensor) for tensor in tensors]

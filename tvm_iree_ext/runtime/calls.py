@@ -30,6 +30,8 @@ class Caller:
         self.ports = tuple(Port(name, operand, gpu) for operand in self.arguments)
         self.result_ports = tuple(Port(name, operand, gpu) for operand in self._results)
         places = [place for place, port in enumerate(self.ports) if not port.is_scalar]
+        # Its kind is that of the results; a tensor of rank 0 may come as a number.
+        places.sort(key=lambda place: self.ports[place].has_one_element)
         self._first_array = places[0] if places else None
         # The input in whose place each result may be; a GPU's kernels are handed no such pair.
         self._homes = [None if gpu else one.in_place_of for one in self._results]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import COMPLEX_PARTS
-from tvm_iree_ext.runtime.arrays import Port, as_tensor
+from tvm_iree_ext.runtime.arrays import NUMBERS, Port, as_tensor
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
 
@@ -18,7 +18,7 @@ def parts(port: Port, value: Any) -> tuple[Any, Any]:
         CallError: as :meth:`~tvm_iree_ext.runtime.arrays.Port.take`.
     """
     torch = torch_module()
-    if port.is_scalar:
+    if port.is_scalar or (port.has_one_element and type(value) in NUMBERS):
         value = np.asarray(port.number(value), port.numpy)
     elif torch is not None and isinstance(value, torch.Tensor):
         port.check_torch(value, torch)

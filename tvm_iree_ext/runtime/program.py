@@ -76,8 +76,10 @@ class ProgramFunction:
             and not self._updates
             and True not in self._scalars
         )
-        arrays_in = (n for n, o in enumerate(self._arguments) if o.role == "input")
-        self._first_array = next(arrays_in, None)
+        arrays_in = [n for n, o in enumerate(self._arguments) if o.role == "input"]
+        # Its kind is that of the results; a tensor of rank 0 may come as a number.
+        arrays_in.sort(key=lambda place: self._arguments[place].shape == ())
+        self._first_array = arrays_in[0] if arrays_in else None
 
     def __repr__(self) -> str:
         operands = ", ".join(map(str, self.signature.arguments))
