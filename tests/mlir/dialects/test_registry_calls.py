@@ -117,6 +117,26 @@ func.func @main(%a: tensor<20xi32>, %p: i32) -> tensor<20xi32> {
     check(text, (a, np.int32(-7)), a[order], tmp_path / "p")
 
 
+def test_a_number_beside_what_could_be_a_key_of_a_sort(tmp_path):
+    text = """
+func.func @main(%a: tensor<20xf32>, %p: f32) -> tensor<20xf32> {
+  %0 = iree_linalg_ext.sort dimension(0) outs(%a : tensor<20xf32>) {
+  ^bb0(%x: f32, %y: f32):
+    %e = math.exp %p : f32
+    %m = math.absf %x : f32
+    %n = math.absf %y : f32
+    %s = arith.mulf %m, %e : f32
+    %t = arith.mulf %n, %e : f32
+    %c = arith.cmpf olt, %s, %t : f32
+    iree_linalg_ext.yield %c : i1
+  } -> tensor<20xf32>
+  return %0 : tensor<20xf32>
+}"""
+    a = RNG.standard_normal(20).astype("float32")
+    want = a[np.argsort(np.abs(a), kind="stable")]
+    check(text, (a, np.float32(0.5)), want, tmp_path / "p", gpu="rocm:gfx942")
+
+
 def test_a_number_in_the_region_of_a_scan(tmp_path):
     text = """
 func.func @main(%a: tensor<3x20xf32>, %o: tensor<3x20xf32>, %i: tensor<3xf32>, %decay: f32)

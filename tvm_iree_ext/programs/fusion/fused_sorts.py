@@ -36,7 +36,12 @@ class Key:
 
 
 def keyed(op: Sort) -> tuple[Sort, list[Key]] | None:
-    """The sort with its keys as first operands, and what they are; None where there are none."""
+    """The sort with its keys as first operands, and what they are; None where there are none.
+
+    A comparator that takes numbers of a call keeps them, and computes its keys itself.
+    """
+    if op.region_scalars:
+        return None
     parameters = op.region.parameters
     places = {parameter: place for place, parameter in enumerate(parameters)}
     keys: list[Key] = []

@@ -239,7 +239,7 @@ class _Reads:
 
 def _may_be_topk(op: Sort) -> bool:
     order = op.order
-    is_of_first = order is not None and order.operand == 0
+    is_of_first = order is not None and order.operand == 0 and not op.region_scalars
     has_numbers = all(isinstance(extent, int) for extent in op.shape)
     is_key = op.dtypes[0].startswith("int") or op.dtypes[0] in ORDERED
     kinds = is_key and all(one in INDEX_DTYPES for one in op.dtypes[1:])
