@@ -43,6 +43,7 @@ _EXPORTED = {
     numpy_dtype(name): code | 8 * numpy_dtype(name).itemsize << 8 | 1 << 16
     for name, code in _CODES.items()
 }
+_HALF, _WRAP = 1 << 63, 1 << 64
 _NO_DTYPE = np.dtype([("none", "V1")])  # equals no array's; None would equal float64
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
@@ -97,7 +98,9 @@ class Port:
             CallError: for something that is no array, or of another dtype, byte order or device.
         """
         if self.is_scalar:
-            return None, self.number(value)
+            number = self.number(value)
+            # Integers are passed as int64, whose bits a kernel takes for those of uint64.
+            return None, number - _WRAP if isinstance(number, int) and number >= _HALF else number
         if isinstance(value, np.generic):  # as NumPy gives for an element
             value = np.asarray(value)
         elif self.has_one_element and type(value) in NUMBERS:

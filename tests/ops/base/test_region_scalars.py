@@ -95,6 +95,14 @@ def test_a_call_gives_them_by_position_or_name(tmp_path):
         kernel(input=x, accumulator_init=init)
 
 
+def test_a_large_unsigned_number_is_passed_whole(tmp_path):
+    region = ops.region("(arg0 ^ mask) < (arg1 ^ mask)", mask="uint64")
+    op = ops.sort(ops.TensorType((4,), "uint64"), dimension=0, region=region)
+    x, mask = np.array([1, 2**63 + 1, 7, 2**63], "uint64"), 2**63 + 5
+    came = ext.build(op, folder=tmp_path / "k")(x, mask)
+    assert came.tolist() == sorted(x.tolist(), key=lambda number: number ^ mask)
+
+
 def test_ops_are_equal_by_what_they_compute():
     op, _ = CASES["scatter"]
     again = ops.scatter(
