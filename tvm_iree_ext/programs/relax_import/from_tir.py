@@ -37,12 +37,15 @@ def from_functions(functions: Mapping[str, tirx.PrimFunc]) -> Imported:
             writes it, and for extents of a result that follow from no operand.
     """
     builder = relax.BlockBuilder()
+    suffix = "_loops"  # of the functions that are called, none of which has a caller's name
+    while any(name.endswith(suffix) for name in functions):
+        suffix += "_"
     for name, function in functions.items():
-        _add(builder, name, function)
+        _add(builder, name, function, suffix)
     return from_relax(builder.get(), "module" if len(functions) > 1 else next(iter(functions)))
 
 
-def _add(builder: relax.BlockBuilder, name: str, function: tirx.PrimFunc) -> None:
+def _add(builder: relax.BlockBuilder, name: str, function: tirx.PrimFunc, suffix: str) -> None:
     """A function of Relax that calls a function."""
     function = _with_tensors(function)
     results = _written(name, function)
@@ -63,7 +66,7 @@ def _add(builder: relax.BlockBuilder, name: str, function: tirx.PrimFunc) -> Non
     private = private.without_attr("global_symbol")
     with builder.function(name, given, attrs={"global_symbol": name}):
         with builder.dataflow():
-            var = builder.add_func(private, f"{name}_loops")
+            var = builder.add_func(private, f"{name}{suffix}")
             result = builder.emit_output(relax.call_tir(var, given, types))
         builder.emit_func_output(result)
 
