@@ -15,6 +15,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Shape
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.parameters import passed_dtype
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 
@@ -130,7 +131,9 @@ def declare(
     declared = []
     for operand in op.signature.operands:
         if operand.role == "scalar":
-            scalars[operand.name] = I.arg(operand.name, tirx.Var(operand.name, operand.dtype))
+            scalars[operand.name] = I.arg(
+                operand.name, tirx.Var(operand.name, passed_dtype(operand.dtype))
+            )
             continue
         shape = [i64(symbols[e] if isinstance(e, str) else e) for e in operand.shape]
         buffer = I.buffer(shape, operand.dtype, align=max(align, item_bytes(operand.dtype)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from relax_programs import normal
-from tvm import te, topi
+from tvm import te, tirx, topi
 from tvm.script import tirx as T
 
 import tvm_iree_ext as ext
@@ -124,3 +124,72 @@ def test_says_which_parameter_does_not_fit(function, says):
 def test_says_what_tvm_makes_no_function_of():
     with pytest.raises(BuildError, match="TVM makes no function of the tensors"):
         from_tensors([te.compute((4,), lambda i: te.placeholder((4,), name="x")[i])] * 2)
+
+
+@T.prim_func(s_tir=True)
+def half_written(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.serial(2):
+        with T.sblock("half"):
+            vi = T.axis.spatial(2, i)
+            B[vi] = A[vi]
+
+
+@T.prim_func(s_tir=True)
+def written_where_positive(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.serial(4):
+        with T.sblock("where"):
+            vi = T.axis.spatial(4, i)
+            T.where(A[i] > T.float32(0))
+            B[vi] = A[vi]
+
+
+@T.prim_func(s_tir=True)
+def written_before_in_part(A: T.Buffer((4,), "float32")):
+    for i in T.serial(1):
+        with T.sblock("first"):
+            vi = T.axis.spatial(1, i)
+            A[vi] = T.float32(0)
+    for i in T.serial(3):
+        with T.sblock("rest"):
+            vi = T.axis.spatial(3, i)
+            A[vi + 1] = A[vi + 1] * T.float32(2)
+
+
+@T.prim_func(s_tir=True)
+def bounded(A: T.Buffer((4,), "float32"), n: T.int32, B: T.Buffer((4,), "float32")):
+    for i in T.serial(n):
+        with T.sblock("bounded"):
+            vi = T.axis.spatial(4, i)
+            B[vi] = A[vi]
+
+
+@T.prim_func(s_tir=True)
+def of_a_pointer(A: T.handle, B: T.Buffer((4,), "float32")):
+    for i in T.serial(4):
+        with T.sblock("ones"):
+            vi = T.axis.spatial(4, i)
+            B[vi] = T.float32(1)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (half_written, "does not write all of B"),
+        (written_where_positive, "not loops in order around blocks without a predicate"),
+        (written_before_in_part, "reads A before it writes it"),
+        (bounded, "n bounds a loop and is no extent of an operand"),
+        (of_a_pointer, "A is a pointer"),
+    ],
+)
+def test_results_are_written_whole(function, says):
+    with pytest.raises(BuildError, match=says):
+        from_functions({"main": function})
+
+
+def test_an_op_with_its_operands_in_another_order_is_not_that_op(tmp_path):
+    made = ext.ops.matmul((4, 4), (4, 4)).prim_func()
+    first, second, *rest = made.params
+    swapped = tirx.PrimFunc([second, first, *rest], made.body, attrs=made.attrs)
+    a, b = normal(4, 4), normal(4, 4)
+    got = ext.build(swapped, folder=tmp_path / "p")(b, a)
+    np.testing.assert_allclose(got, a @ b, 1e-4, 1e-5)

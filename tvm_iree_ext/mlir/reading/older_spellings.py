@@ -19,7 +19,8 @@ _NAMES = re.compile(
     r'|"(?P<generic>(?:iree_linalg_ext|mhlo)\.[\w.]+)"(?=\s*\()'
     rf"|{STRING}"
     r"|(?P<attribute>#iree_vector_ext\.nested_layout)\b"
-    r"|(?<![\w.$%@#!^-])(?P<custom>(?:iree_linalg_ext|iree_vector_ext|tensor|mhlo)\.[\w.]+)",
+    r"|(?<![\w.$%@#!^-])(?P<custom>(?:iree_linalg_ext|iree_vector_ext|tensor|mhlo)\.[\w.]+)"
+    r"(?![\w.]|\s*[=,}])",  # an attribute's name is followed by these
     re.ASCII,
 )
 _WINOGRAD = "output_tile_size", "kernel_size"

@@ -149,9 +149,11 @@ def op_of(function: tirx.PrimFunc) -> Op | None:
     None for a function that was changed since.
     """
     op = _canonical_ops.get(str((function.attrs or {}).get(CANONICAL)))
-    if op is None or not tvm_ffi.structural_equal(canonical(op).body, function.body, True):
+    if op is None:
         return None
-    return op
+    made = canonical(op)
+    plain = [tirx.PrimFunc(one.params, one.body) for one in (made, function)]
+    return op if tvm_ffi.structural_equal(*plain, True) else None
 
 
 def register_canonical(kind: type[Op]) -> None:

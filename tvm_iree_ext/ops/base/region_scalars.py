@@ -8,6 +8,7 @@ yields names it as a free variable, which :func:`with_bound_scalars` binds in a 
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def region(region: str | Callable[..., Any], /, **scalars: str) -> ScalarRegion:
         OpError: for a name or a type that cannot be.
     """
     for name, dtype in scalars.items():
-        if _ARGUMENT.fullmatch(name) or not name.isidentifier():
+        if _ARGUMENT.fullmatch(name) or not name.isidentifier() or keyword.iskeyword(name):
             raise OpError(f"region: a scalar is named {name!r}; expected a name of its own")
         if canonical(dtype) not in FLOATS + INTEGERS:
             raise OpError(f"region: {name} is of {dtype}; expected a float, an integer or bool")

@@ -208,6 +208,7 @@ def _trace_one(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) 
     if isinstance(region, ScalarRegion):
         scalars = tuple(RegionScalar.of(*one) for one in region.scalars.items())
         region = region.region
+        region = NAMED.get(region, region) if isinstance(region, str) else region
     body = _traced(op, region, (*parameters, *(one.var for one in scalars)))
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")

@@ -53,7 +53,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         mod[var] = function.with_attr("num_input", len(function.params))
         points.append(EntryPoint(var.name_hint, _signature(var.name_hint, function)))
     if not points:
-        raise BuildError(f"{name}: has no Relax function that is public")
+        raise BuildError(f"{name}: has no function that is public")
     return Imported(name, mod, tuple(points), calls.ops, fallbacks=tuple(products.fallbacks))
 
 

@@ -38,7 +38,8 @@ class Gathers:
         axis = 0 if call.attrs.axis is None else axis_of(call)
         extents = list(source.ty.shape.values)
         if mode == "clip":
-            indices = builder.emit_te(topi.clip, indices, 0, extents[axis] - 1)
+            wide = builder.emit(relax.op.astype(indices, "int64"))
+            indices = builder.emit_te(topi.clip, wide, 0, extents[axis] - 1)
         made = None
         if all(isinstance(one, tirx.IntImm) and int(one) == 1 for one in extents[:axis]):
             slices = shaped(builder, source, extents[axis:]) if axis else source

@@ -345,7 +345,8 @@ def _make(
 
 def _region(op: str, region: RegionLike, compute: str) -> Region | None:
     traced = trace(op, region, [compute], yields=compute, takes_scalars=True)
-    return None if traced.body.same_as(traced.parameters[0]) else traced
+    is_identity = traced.body.same_as(traced.parameters[0]) and not traced.scalars
+    return None if is_identity else traced
 
 
 def _scale(op: str, scale: object, k1: Sequence[Extent], compute: str) -> float | None:
