@@ -41,7 +41,10 @@ from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_rule import GpuConv2d
 from tvm_iree_ext.schedules.gpu.custom_op_rule import GpuCustomOp
-from tvm_iree_ext.schedules.gpu.distribution_rule import GpuDistribution
+from tvm_iree_ext.schedules.gpu.distribution.distribution_rule import (
+    GpuDistribution,
+    GpuToLayout,
+)
 from tvm_iree_ext.schedules.gpu.exp_reduction.exp_reduction_rule import GpuExpReduction
 from tvm_iree_ext.schedules.gpu.fft.fft_rule import GpuFft, GpuFftTransform
 from tvm_iree_ext.schedules.gpu.grouped_matmul_rule import GpuGroupedMatmul
@@ -116,6 +119,7 @@ RULES: tuple[Rule, ...] = (
     GpuConv2d(),
     GpuPack(),
     GpuDistribution(),
+    GpuToLayout(),
     GpuGather(),
     GpuScatter(),
     GpuTransfer(),

@@ -87,17 +87,45 @@ def _smaller(rng: Generator, layout: NestedLayout) -> tuple[int, ...]:
     return tuple(int(rng.integers(1, extent + 1)) for extent in shape)
 
 
+def _other_layout(rng: Generator, layout: NestedLayout) -> NestedLayout:
+    """A layout of the same shape: tiles of each dimension in another order, or lanes in it."""
+    first = int(pick(rng, (0, 1, 5)))  # of the levels that change places
+    dims = [
+        [*tiles[:first], *rng.permutation(tiles[first:]).tolist()]
+        for tiles in zip(*layout.tiles, strict=True)
+    ]
+    tiles = [[dim[level] for dim in dims] for level in range(5)]
+    strides = [_strides(rng, tiles[level], gap=False) for level in (0, 3)]
+    return NestedLayout(*map(tuple, (*tiles, *strides)))
+
+
+def _on_gpus(layout: NestedLayout) -> bool:
+    """Whether few subgroups of any GPU hold it in their registers."""
+    lanes, subgroups = prod(layout.thread_tile), prod(layout.subgroup_tile)
+    each = prod(layout.undistributed_shape) // (lanes * subgroups)
+    return 32 % layout.lane_period == 0 and layout.subgroup_period <= 8 and each <= 48
+
+
+_LHS = NestedLayout((1, 1), (2, 1), (1, 1), (16, 4), (1, 4), (0, 0), (1, 16))  # of the instruction
+
+
 def random_to_layout(rng: Generator) -> tuple[ToLayout, dict[str, Any]]:
     """Any layout, dtype and kind of operand; extents of tensors and buffers may be symbols."""
     layout, dtype = random_layout(rng), str(pick(rng, dtypes.FLOATS + dtypes.INTEGERS))
+    mma_kind = "MFMA_F32_16x16x16_F16" if rng.random() < 0.2 else None
+    if mma_kind:
+        layout = _LHS
+    source = _other_layout(rng, layout)
+    lanes_know = not mma_kind and _on_gpus(layout) and _on_gpus(source)
     kind = str(pick(rng, ("tensor", "vector", "buffer")))
     shape = _smaller(rng, layout) if kind == "tensor" else layout.undistributed_shape
     extents = shape if kind == "vector" else some_dynamic(rng, shape, 0.3)
     op = ops.vector_ext.to_layout(
         TensorType(extents, dtype),
         layout,
-        shared_memory_conversion=bool(rng.random() < 0.5),
-        mma_kind=pick(rng, (None, "MFMA_F32_16x16x16_F16")),
+        shared_memory_conversion=lanes_know and bool(rng.random() < 0.5),
+        mma_kind=mma_kind,
+        source_layout=source if lanes_know and rng.random() < 0.7 else None,
         operand_kind=kind,  # type: ignore[arg-type]
     )
     return op, {"input": np.asarray(random_array(rng, shape, dtype))}

@@ -6,6 +6,8 @@ With fewer subgroups than subgroup tiles, an axis ``parts`` stands before the la
 subgroup's several parts, in lexicographic order of their virtual ids.
 """
 
+from math import prod
+
 import numpy as np
 
 from tvm_iree_ext.base.errors import LayoutError
@@ -45,6 +47,18 @@ def coordinates(
         held = held.transpose(0, 1, 2, *by_dim, held.ndim - 1)
     shape = simt_shape(layout, num_subgroups, subgroup_size, packed=packed)
     return held.reshape(*shape, layout.rank)
+
+
+def register_coordinates(
+    layout: NestedLayout, num_subgroups: int, subgroup_size: int
+) -> np.ndarray:
+    """The same by registers, packed: integers ``[num_subgroups, subgroup_size, registers, rank]``.
+
+    Raises:
+        LayoutError: when the layout does not fit the hardware.
+    """
+    held = coordinates(layout, num_subgroups, subgroup_size, packed=True)
+    return held.reshape(num_subgroups, subgroup_size, prod(held.shape[2:-1]), layout.rank)
 
 
 def simt_shape(

@@ -129,6 +129,13 @@ def representative_lanes(layout: NestedLayout, subgroup_size: int) -> np.ndarray
     return lane_parts(layout, subgroup_size) @ np.array(layout.thread_strides, int)
 
 
+def first_holders(layout: NestedLayout, num_subgroups: int, subgroup_size: int) -> np.ndarray:
+    """The lanes that are the smallest to hold what they hold: a mask ``[subgroups, lanes]``."""
+    subgroups = representative_subgroups(layout, num_subgroups) == np.arange(num_subgroups)
+    lanes = representative_lanes(layout, subgroup_size) == np.arange(subgroup_size)
+    return subgroups[:, None] & lanes
+
+
 def replica_groups(representatives: np.ndarray) -> np.ndarray:
     """The ids that share each representative: ``[largest representative + 1, replicas]``."""
     members = np.argsort(representatives, kind="stable")

@@ -21,9 +21,9 @@ from tvm import DataType, tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.layout.distribute import coordinates
+from tvm_iree_ext.layout.distribute import register_coordinates
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
-from tvm_iree_ext.layout.ownership import representative_lanes, representative_subgroups
+from tvm_iree_ext.layout.ownership import first_holders
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Ids, LaneRegisters, WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_table
 from tvm_iree_ext.schedules.gpu.sblocks.copies import TileAccess, choose_placement
@@ -91,7 +91,7 @@ def plan_staging(
     whole = Staging(shape, shape, pitch)
     if limit_bytes is None or whole.elements * element_bytes <= limit_bytes:
         return whole
-    held = [_held(layout, hardware) for layout in (source, result)]
+    held = [register_coordinates(layout, *hardware) for layout in (source, result)]
     for boxes in (_rows(shape, pitch), _pieces_of_a_row(shape)):
         fits = [box for box in boxes if box.elements * element_bytes <= limit_bytes]
         if fits:
@@ -116,12 +116,6 @@ def _divisors(extent: int) -> list[int]:
     return [divisor for divisor in range(1, extent + 1) if extent % divisor == 0]
 
 
-def _held(layout: NestedLayout, hardware: tuple[int, int]) -> np.ndarray:
-    """Coordinates ``[subgroups, lanes, registers, rank]``."""
-    held = coordinates(layout, *hardware, packed=True)
-    return held.reshape(*hardware, -1, layout.rank)
-
-
 def _scattered(staging: Staging, held: list[np.ndarray]) -> int:
     """Boxes times registers that belong to a box in some lanes and to another one in others."""
     box = np.array(staging.box, int)
@@ -142,7 +136,7 @@ class _Access:
 def _accesses(
     layout: NestedLayout, registers: LaneRegisters, staging: Staging, hardware: tuple[int, int]
 ) -> list[_Access]:
-    held = _held(layout, hardware)
+    held = register_coordinates(layout, *hardware)
     bits = DataType(registers.dtype).bits
     run = vector_elements(bits, layout.element_tile[-1] if layout.rank else 1, staging.pitch)
     count = registers.run(held.shape[2], run)
@@ -160,9 +154,7 @@ def through_shared(
 ) -> None:
     """Emit the way of a vector from the registers of one layout to those of another."""
     hardware, ids = workgroup.hardware, Ids(workgroup)
-    firsts = (representative_subgroups(source, hardware[0]) == np.arange(hardware[0]))[:, None] & (
-        representative_lanes(source, hardware[1]) == np.arange(hardware[1])
-    )
+    firsts = first_holders(source, *hardware)
 
     def place(access: _Access) -> Any:
         # Not in a register: from the expression TVM sees how the address is aligned.

@@ -3,7 +3,8 @@
     result = input
 
 The layout is a :class:`~tvm_iree_ext.layout.NestedLayout`.  What a change of layouts costs is asked
-of the op: :meth:`ToLayout.conversion_from`.
+of the op: :meth:`ToLayout.conversion_from`.  Difference to the dialect: the layout that the value
+had before, which there comes from the context, is a parameter.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class ToLayout(UncountedOp):
     layout: NestedLayout
     shared_memory_conversion: bool
     mma_kind: Any
+    source_layout: NestedLayout | None = None
     name: str = _NAME
 
     @property
@@ -46,12 +48,20 @@ class ToLayout(UncountedOp):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The dialect's."""
-        return {
+        """The dialect's, and the layout before where one is given."""
+        found = {
             "layout": str(self.layout),
             "shared_memory_conversion": self.shared_memory_conversion,
             "mma_kind": self.mma_kind,
         }
+        if self.source_layout is not None:
+            found["source_layout"] = str(self.source_layout)
+        return found
+
+    @property
+    def moves_between_lanes(self) -> bool:
+        """Whether it says how lanes come to hold the value: from which layout, or which way."""
+        return self.shared_memory_conversion or self.source_layout is not None
 
     def conversion_from(
         self,
@@ -87,17 +97,24 @@ def to_layout(
     *,
     shared_memory_conversion: bool = False,
     mma_kind: Any = None,
+    source_layout: LayoutLike | None = None,
     operand_kind: OperandKind = "tensor",
     dtype: str = "float32",
 ) -> ToLayout:
     """``input``, with a layout.
+
+    On a GPU the kernel is a copy, unless ``source_layout`` or ``shared_memory_conversion`` say how
+    lanes come to hold the value: then a workgroup holds a tile of the layout's shape in registers
+    by the first layout, converts it, and writes what it holds by the second.
 
     Args:
         input: a shape (of ``dtype``), a :class:`TensorType`, or anything with ``shape`` and
             ``dtype``.
         layout: a NestedLayout, the text of its attribute, or its seven lists by name.
         shared_memory_conversion: demands that a change of layouts goes through shared memory.
-        mma_kind: names the matrix instruction whose layout this is, as text or plain JSON.
+        mma_kind: names the matrix instruction of which this is an operand's layout, as text or
+            plain JSON.  Rules for GPUs refuse a layout that is of no operand of it.
+        source_layout: by which lanes hold the value before; of the layout's shape.
         operand_kind: a ``"tensor"`` may be smaller than the layout; a ``"vector"`` and a
             ``"buffer"`` have its extents, and a vector's are all numbers.
         dtype: element type of an input given as a bare shape.
@@ -129,7 +146,13 @@ def to_layout(
         raise OpError(
             f"{_NAME}: mma_kind is {mma_kind!r}; expected a text, or plain JSON values"
         ) from None
-    return ToLayout(kind, nested, shared_memory_conversion, mma_kind)
+    source = None if source_layout is None else as_layout(_NAME, source_layout)
+    if source is not None and source.undistributed_shape != nested.undistributed_shape:
+        raise OpError(
+            f"{_NAME}: source_layout has shape {list(source.undistributed_shape)};"
+            f" expected {list(nested.undistributed_shape)} as the layout has"
+        )
+    return ToLayout(kind, nested, shared_memory_conversion, mma_kind, source)
 
 
 def as_layout(op: str, layout: object) -> NestedLayout:

@@ -1,0 +1,1 @@
+"""to_layout, to_simt and to_simd on GPUs."""
