@@ -47,6 +47,8 @@ class ReductionOperands:
         space = IterationSpace(tuple(extents))
         views = {}
         for operand in op.signature.operands:
+            if operand.role == "scalar":
+                continue
             name = operand.name.replace("init", "output").replace("result", "output")
             one, buffer = plan.maps[name], parameters.buffers[operand.name]
             shape = [i64(extents[axis[0]]) for axis in one.axes]

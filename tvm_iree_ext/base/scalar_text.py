@@ -91,6 +91,13 @@ def evaluate(
         raise OpError(f"region {_shown(text)} nests too deep") from None
 
 
+def names(text: str) -> set[str]:
+    """The names of values that a text reads."""
+    tree = list(ast.walk(_parsed(text)))
+    called = {id(node.func) for node in tree if isinstance(node, ast.Call)}
+    return {node.id for node in tree if isinstance(node, ast.Name) and id(node) not in called}
+
+
 def parts(text: str) -> list[str]:
     """The texts between the outer commas: one for each value."""
     body = _parsed(text)

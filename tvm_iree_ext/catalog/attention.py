@@ -62,6 +62,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     keywords: dict[str, Any] = {
         "scale": scale,
         "region": None if op.region is None else numpy_region(op.name, op.region, operands),
+        "region_dims": () if op.region is None else op.region.dims,
         "score_domain": op.score_domain,
         "visible": visible(op, extents),
     }

@@ -161,8 +161,9 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
     if rng.random() < 0.2:
         keywords["window"] = pick(rng, (0, 5, (3, None), (None, 2), (17, 1)))
     q, k, v = _types(rng)
-    make = ops.online_attention if online else ops.attention
-    return make(
+    return _made(
+        rng,
+        online,
         TensorType(shape(heads, rows, width), q),
         TensorType(shape(key_heads, keys, width), k),
         TensorType(shape(key_heads, keys, columns), v),
@@ -212,5 +213,15 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
     query, key, value = (
         TensorType(shape, dtype) for (_, shape), dtype in zip(inputs, _types(rng), strict=True)
     )
+    return _made(rng, online, query, key, value, indexing_maps=texts, **keywords)
+
+
+def _made(rng: Generator, online: bool, *operands: TensorType, **keywords: Any) -> Attention:
+    """The op; now and then its region takes positions, which need the op's iteration dims."""
     make = ops.online_attention if online else ops.attention
-    return make(query, key, value, indexing_maps=texts, **keywords)
+    op = make(*operands, **keywords)
+    if rng.random() < 0.1:
+        row, key = pick(rng, op.dims["m"] + op.dims["b"]), pick(rng, op.dims["k2"])
+        keywords["region"] = f"arg0 - 0.01 * abs(d{row} - d{key})"
+        op = make(*operands, **keywords)
+    return op

@@ -20,7 +20,7 @@ Region = Callable[..., Any]
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """By :mod:`tvm_iree_ext.reference`."""
     assert isinstance(op, ExpReduction)
-    return _run(op, operands, [numpy_region(op.name, region) for region in op.regions])
+    return _run(op, operands, [numpy_region(op.name, region, operands) for region in op.regions])
 
 
 def _run(op: ExpReduction, operands: Values, regions: list[Region]) -> dict[str, np.ndarray]:
@@ -43,7 +43,7 @@ def _magnitudes(op: ExpReduction, operands: Values) -> dict[str, float]:
     count = len(op.inputs)
 
     def sized(j: int) -> Region:
-        region = numpy_region(op.name, op.regions[j])
+        region = numpy_region(op.name, op.regions[j], operands)
 
         def step(*arguments: Any) -> Any:
             given = list(arguments)
@@ -82,7 +82,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     magnitudes = _magnitudes(op, operands)
     extents: dict[str, int] = {}
     for operand in op.signature.arguments:
-        pairs = zip(operand.shape, operands[operand.name].shape, strict=True)
+        pairs = zip(operand.shape, np.shape(operands[operand.name]), strict=True)
         extents |= {name: extent for name, extent in pairs if isinstance(name, str)}
 
     def of(j: int) -> Tolerance:

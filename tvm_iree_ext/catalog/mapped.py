@@ -13,13 +13,13 @@ from tvm_iree_ext.catalog.base.array_regions import FUNCTIONS
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.ops.families.mapped.mapped import Mapped
+from tvm_iree_ext.ops.families.mapped.mapped import IndexRegionLike, Mapped
 
 Generator = np.random.Generator
 
 
-def index_function(op: Mapped, extents: Mapping[str, int]) -> Callable[..., Any]:
-    """The region as a function of numbers.
+def index_function(op: Mapped, numbers: Mapping[str, Any]) -> Callable[..., Any]:
+    """The region as a function of indices; ``numbers`` are extents and its numbers of a call.
 
     Raises:
         OpError: for a region given as a Python callable, which knows TIR expressions only.
@@ -29,7 +29,7 @@ def index_function(op: Mapped, extents: Mapping[str, int]) -> Callable[..., Any]
         raise OpError(f"{op.name}: the reference needs the region as text, such as 'arg1, arg0, 0'")
 
     def call(*index: int) -> Any:
-        names = dict(extents) | {f"arg{i}": at for i, at in enumerate(index)}
+        names = dict(numbers) | {f"arg{i}": at for i, at in enumerate(index)}
         return scalar_text.evaluate(text, names, FUNCTIONS)
 
     return call
@@ -38,9 +38,15 @@ def index_function(op: Mapped, extents: Mapping[str, int]) -> Callable[..., Any]
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The result by :mod:`tvm_iree_ext.reference`."""
     assert isinstance(op, Mapped)
-    arrays = [operands[operand.name] for operand in op.signature.arguments]
-    extents = op.signature.bind(op.name, [array.shape for array in arrays])
-    function = index_function(op, extents)
+    extents = op.signature.bind(
+        op.name,
+        [
+            None if one.role == "scalar" else operands[one.name].shape
+            for one in op.signature.arguments
+        ],
+    )
+    scalars = {one.name: operands[one.name] for one in op.region_scalars}
+    function = index_function(op, {**extents, **scalars})
     if op.loads:
         (shape,) = op.signature.result_shapes(extents)
         return {"output": reference.map_load(operands["source"], shape, function)}
@@ -80,7 +86,6 @@ def _case(
     rng: Generator,
 ) -> tuple[tuple[Extent, ...], list[int], tuple[Extent, ...], list[int], list[str]]:
     domain, other, place = (_permuted if rng.random() < 0.7 else _reshaped)(rng)
-    names: dict[str, int] = {}
 
     def shape(name: str, numbers: list[int], symbolic: bool) -> tuple[Extent, ...]:
         return tuple(
@@ -88,7 +93,6 @@ def _case(
             for i, extent in enumerate(numbers)
         )
 
-    del names
     symbolic = bool(rng.random() < 0.3)
     return shape("d", domain, symbolic), domain, shape("e", other, symbolic), other, place
 
@@ -112,10 +116,9 @@ def random_load(rng: Generator) -> tuple[Mapped, dict[str, Any]]:
     output: tuple[Extent, ...] = tuple(domain)
     if isinstance(other_shape[0], str) and rng.random() < 0.5 and domain[0] == other[0]:
         output = (other_shape[0], *domain[1:])
-    op = ops.map_load(
-        TensorType(other_shape, dtype), output, ", ".join([*place, padding]), dtype=dtype
-    )
-    return op, {"source": _values(rng, other, dtype)}
+    region, scalars = _region(rng, place, padding, dtype)
+    op = ops.map_load(TensorType(other_shape, dtype), output, region, dtype=dtype)
+    return op, {"source": _values(rng, other, dtype), **scalars}
 
 
 def random_store(rng: Generator) -> tuple[Mapped, dict[str, Any]]:
@@ -123,11 +126,28 @@ def random_store(rng: Generator) -> tuple[Mapped, dict[str, Any]]:
     domain_shape, domain, other_shape, other, place = _case(rng)
     dtype = pick(rng, _DTYPES)
     mask = pick(rng, ("1 > 0", "1 > 0", "arg0 > 2", "(arg0 + 1) % 3 > 0"))
-    op = ops.map_store(
-        TensorType(domain_shape, dtype), TensorType(other_shape, dtype), ", ".join([*place, mask])
-    )
+    region, scalars = _region(rng, place, mask)
+    op = ops.map_store(TensorType(domain_shape, dtype), TensorType(other_shape, dtype), region)
     operands = {"input": _values(rng, domain, dtype), "output_init": _values(rng, other, dtype)}
-    return op, operands
+    return op, operands | scalars
+
+
+def _region(
+    rng: Generator, place: list[str], value: str, dtype: str = ""
+) -> tuple[IndexRegionLike, dict[str, Any]]:
+    """The region that yields a place and a value, and the numbers that it takes of a call.
+
+    ``dtype`` is the elements', where the value is one.
+    """
+    kinds: dict[str, str] = {}
+    numbers: dict[str, Any] = {}
+    if rng.random() < 0.15:
+        kinds["shift"], numbers["shift"] = "int64", int(rng.integers(-3, 4))
+        place = [f"{place[0]} + shift", *place[1:]]
+    if dtype in dtypes.FLOATS and rng.random() < 0.1:
+        kinds["padding"], numbers["padding"], value = dtype, 0.375, "padding"
+    text = ", ".join([*place, value])
+    return (ops.region(text, **kinds), numbers) if kinds else (text, {})
 
 
 def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:

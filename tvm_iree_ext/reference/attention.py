@@ -38,11 +38,14 @@ def scores(
     operands: Mapping[str, Array],
     maps: Maps,
     scale: float,
-    region: Callable[[Any], Any] | None,
+    region: Callable[..., Any] | None,
+    region_dims: Sequence[int],
     score_domain: str,
     visible: Array | None,
 ) -> Array:
     """S over (batch, rows, keys): scale, then region, then mask; -inf where not ``visible``.
+
+    ``region`` takes the scores, and their positions along each of ``region_dims``.
 
     ``visible`` has two axes, the last row dim and the key dim.
     """
@@ -58,7 +61,8 @@ def scores(
     )
     score = _aligned(products, present, onto) * (scale * to_base_2)
     if region is not None:
-        score = region(score)
+        positions = np.indices(score.shape)
+        score = region(score, *(positions[onto.index(dim)] for dim in region_dims))
     if "mask" in operands:
         mask = _aligned_mask(operands["mask"], maps["mask"], onto)
         if mask.dtype.kind in "biu":
@@ -97,13 +101,14 @@ def attention(
     maps: Maps,
     *,
     scale: float,
-    region: Callable[[Any], Any] | None = None,
+    region: Callable[..., Any] | None = None,
+    region_dims: Sequence[int] = (),
     score_domain: str = "natural",
     visible: Array | None = None,
 ) -> Array:
     """softmax over keys of the scores, times value: float64, axes in the order of output's map."""
     batch, rows, columns, keys = _dims(maps)
-    score = scores(operands, maps, scale, region, score_domain, visible)
+    score = scores(operands, maps, scale, region, region_dims, score_domain, visible)
     base = 2.0 if score_domain == "log2" else np.e
     axes = tuple(range(score.ndim - len(keys), score.ndim))
     lowest = np.finfo(np.float64).min
@@ -119,7 +124,8 @@ def online_attention(
     maps: Maps,
     *,
     scale: float,
-    region: Callable[[Any], Any] | None = None,
+    region: Callable[..., Any] | None = None,
+    region_dims: Sequence[int] = (),
     score_domain: str = "natural",
     visible: Array | None = None,
 ) -> tuple[Array, Array, Array]:
@@ -131,7 +137,7 @@ def online_attention(
         name: _aligned(operands[f"{name}_init"].astype(np.float64), maps[name], onto)
         for name, onto in (("output", over_output), ("max", over_rows), ("sum", over_rows))
     }
-    score = scores(operands, maps, scale, region, score_domain, visible)
+    score = scores(operands, maps, scale, region, region_dims, score_domain, visible)
     axes = tuple(range(score.ndim - len(keys), score.ndim))
     with np.errstate(invalid="ignore"):
         maximum = np.maximum(state["max"], score.max(axis=axes, initial=-np.inf))

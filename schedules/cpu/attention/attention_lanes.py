@@ -389,8 +389,7 @@ class LanesForm:
 
     def finished_score(self, score: Expr, key: Expr, mask: Expr | None, lane: Expr) -> Expr:
         """Region, mask and band applied to one score."""
-        if self.op.region is not None:
-            score = self.op.region(score)
+        score = self.op.changed(score, {**self.row_at(lane), **self.operands.key_at(key)})
         if mask is not None:
             score = score + mask
         elif "mask" in self.views:

@@ -280,11 +280,10 @@ class _Rows:
 
     def finished_score(self, score: Expr, row: Expr, key: Expr) -> Expr:
         """Region, mask and band applied to one score."""
-        if self.op.region is not None:
-            score = self.op.region(score)
+        at = {**self.outer, **self.row_at(row), **self.operands.key_at(key)}
+        score = self.op.changed(score, at)
         if "mask" in self.views:
             view = self.views["mask"]
-            at = {**self.outer, **self.row_at(row), **self.operands.key_at(key)}
             score = score + self.operands.mask_value(view.load(at, view.loaded))
         return self.operands.in_band(score, self.position(row), key)
 

@@ -28,7 +28,8 @@ class ScoreMask:
         self.key_count = operands.space.count(self.op.dims["k2"])
         self.whole_keys = (known(self.key_count) or 1) % plan.keys == 0
         self.masked = "mask" in self.op.maps
-        self.needs_rows = self.masked or self.op.band is not None
+        self.placed = self.op.region is not None and bool(self.op.region.dims)
+        self.needs_rows = self.masked or self.op.band is not None or self.placed
         self.rows = self._rows() if self.needs_rows else {}
         self.keys = plan.key_order[plan.scores[..., 1]]
         self.runs = self._runs()
@@ -65,7 +66,9 @@ class ScoreMask:
                     if not domain.products:
                         score = score * factor
                     if op.region is not None:
-                        score = op.region(held(score))
+                        score = op.changed(
+                            held(score), self._position_of(tile, first_key, register)
+                        )
                     if added:
                         score = score + added[register - start]
                     if not domain.products or added:
@@ -118,6 +121,15 @@ class ScoreMask:
         if dtype != view.loaded:
             values = [tirx.reinterpret(view.loaded, value) for value in values]
         return [operands.mask_value(value) for value in values]
+
+    def _position_of(self, tile: int, first_key: Any, register: int) -> dict[int, Any]:
+        """The iteration dims of a score, where the region takes some."""
+        if not self.placed:
+            return {}
+        key = first_key + wide(self.lanes.table(self.keys[:, register]))
+        row = self.rows[tile, self.plan.score_rows.slots[register]]
+        spread = self.operands.space.spread
+        return self.place.at_row(row) | spread(key, self.op.dims["k2"])
 
     def _position(self, row: Any) -> Any:
         """The position of a row along the last of the row dims."""

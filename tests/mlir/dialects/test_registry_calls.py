@@ -160,6 +160,109 @@ func.func @main(%a: tensor<3x20xf32>, %o: tensor<3x20xf32>, %i: tensor<3xf32>, %
     np.testing.assert_array_equal(last, got[:, -1])
 
 
+def test_the_position_of_a_score(tmp_path):
+    body = """%i = iree_linalg_ext.index 1 : index
+    %j = iree_linalg_ext.index 4 : index
+    %d = arith.subi %i, %j : index
+    %n = arith.index_cast %d : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    %y = arith.mulf %f, %c : f32
+    %z = arith.addf %x, %y : f32
+    iree_linalg_ext.yield %z : f32"""
+    scale = ("f32", "%scale = arith.constant 0.5 : f32")
+    text = attention("f32", scale, body, "%c: f32")
+    q, k, v, o = qkvo("float32")
+    seen = 0.5 * np.log2(np.e) * np.einsum("bmk,bnk->bmn", q.astype("f8"), k.astype("f8"))
+    scores = (seen + 0.25 * (np.arange(5)[:, None] - np.arange(7))) * np.log(2)
+    check(text, (q, k, v, o, np.float32(0.25)), softmax(scores) @ v, tmp_path / "p")
+
+
+def test_numbers_in_the_region_of_an_exp_reduction(tmp_path):
+    text = """
+func.func @main(%s: tensor<4x50xf32>, %m: tensor<4xf32>, %t: tensor<4xf32>, %c: f32)
+    -> (tensor<4xf32>, tensor<4xf32>) {
+  %0:2 = iree_linalg_ext.exp_reduction {
+    indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>,
+      affine_map<(m, k) -> (m)>],
+    iterator_types = [#iree_linalg_ext.iterator_type<parallel>,
+      #iree_linalg_ext.iterator_type<reduction>],
+    exp_reduced_operands = [1]
+  } ins(%s : tensor<4x50xf32>) outs(%m, %t : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%e: f32, %old: f32, %sum: f32):
+    %w = arith.mulf %e, %c : f32
+    %next = arith.addf %w, %sum : f32
+    iree_linalg_ext.yield %old, %next : f32, f32
+  } -> tensor<4xf32>, tensor<4xf32>
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}"""
+    s = RNG.standard_normal((4, 50)).astype("float32")
+    want = 3 * np.exp2(s.astype("f8") - s.max(1, keepdims=True)).sum(1)
+    program = build_program(import_module(read(text)), folder=tmp_path / "p")
+    lowest = np.full(4, np.finfo("f4").min)
+    largest, total = program(s, lowest, np.zeros(4, "float32"), np.float32(3))
+    np.testing.assert_array_equal(largest, s.max(1))
+    np.testing.assert_allclose(total, want, 1e-5)
+
+
+def test_numbers_in_the_region_of_a_custom_op(tmp_path):
+    text = """
+func.func @main(%x: tensor<8xf32>, %o: tensor<8xf32>, %c: f32) -> tensor<8xf32> {
+  %0 = iree_linalg_ext.custom_op {
+    indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+    iterator_types = [#iree_linalg_ext.iterator_type<parallel>]
+  } ins(%x : tensor<8xf32>) outs(%o : tensor<8xf32>) {
+  ^bb0(%a: tensor<?xf32>, %b: tensor<?xf32>):
+    %1 = linalg.generic {
+      indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]
+    } ins(%a : tensor<?xf32>) outs(%b : tensor<?xf32>) {
+    ^bb1(%e: f32, %f: f32):
+      %m = arith.mulf %e, %c : f32
+      linalg.yield %m : f32
+    } -> tensor<?xf32>
+    iree_linalg_ext.yield %1 : tensor<?xf32>
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}"""
+    x = RNG.standard_normal(8).astype("float32")
+    check(text, (x, np.zeros_like(x), np.float32(3)), x * np.float32(3), tmp_path / "p")
+
+
+@pytest.mark.parametrize(("short", "dtype"), [("f32", "float32"), ("f16", "float16")])
+def test_numbers_in_the_region_of_a_map_load(short, dtype, tmp_path):
+    text = f"""
+func.func @main(%s: tensor<9x5x{short}>, %o: tensor<5x9x{short}>, %n: index, %p: {short})
+    -> tensor<5x9x{short}> {{
+  %0 = iree_linalg_ext.map_load %s into %o {{
+  ^bb0(%i: index, %j: index):
+    %k = arith.addi %j, %n : index
+    iree_linalg_ext.yield %k, %i, %p : index, index, {short}
+  }} : tensor<9x5x{short}> into tensor<5x9x{short}> -> tensor<5x9x{short}>
+  return %0 : tensor<5x9x{short}>
+}}"""
+    s = RNG.standard_normal((9, 5)).astype(dtype)
+    p = np.array(-2.5, dtype)
+    want = np.concatenate([s[2:], np.full((2, 5), p)]).T
+    check(text, (s, np.zeros_like(want), 2, p[()]), want, tmp_path / "p", gpu="rocm:gfx942")
+
+
+def test_numbers_in_the_region_of_a_map_store(tmp_path):
+    text = """
+func.func @main(%s: tensor<9xi8>, %o: tensor<12xi8>, %n: index, %m: index) -> tensor<12xi8> {
+  %0 = iree_linalg_ext.map_store %s into %o {
+  ^bb0(%i: index):
+    %k = arith.addi %i, %n : index
+    %c = arith.cmpi slt, %i, %m : index
+    iree_linalg_ext.yield %k, %c : index, i1
+  } : tensor<9xi8> into tensor<12xi8> -> tensor<12xi8>
+  return %0 : tensor<12xi8>
+}"""
+    s, o = np.arange(9, dtype="int8"), np.full(12, -1, "int8")
+    want = o.copy()
+    want[2:8] = s[:6]
+    check(text, (s, o, 2, 6), want, tmp_path / "p")
+
+
 def test_the_padding_of_a_pack(tmp_path):
     text = """
 func.func @main(%x: tensor<11x9xf32>, %pad: f32, %out: tensor<3x5x4x2xf32>)

@@ -2,6 +2,7 @@
 
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -70,6 +71,43 @@ CASES = {
             "init_index": np.zeros(4, "int32"),
         },
     ),
+    "exp_reduction": (
+        ops.exp_reduction(
+            [(3, 40), (40, 5)], [(3,), (3,), (3, 5)],
+            indexing_maps=[
+                "(m, k, n) -> (m, k)", "(m, k, n) -> (k, n)",
+                "(m, k, n) -> (m)", "(m, k, n) -> (m)", "(m, k, n) -> (m, n)",
+            ],
+            iterator_types=["parallel", "reduction", "parallel"], exp_reduced_operands=[1, 2],
+            region=ops.region("arg2, arg0 * c + arg3, arg0 * arg1 * c + arg4", c="float32"),
+        ),
+        {
+            "input0": floats(3, 40), "input1": floats(40, 5), "c": 0.25,
+            "init0": np.full(3, -1e30, "float32"), "init1": np.zeros(3, "float32"),
+            "init2": np.zeros((3, 5), "float32"),
+        },
+    ),
+    "map_load": (
+        ops.map_load(
+            ops.TensorType((9, 5), "bfloat16"), (5, 9),
+            ops.region("arg1 + shift, arg0, pad", shift="int64", pad="bfloat16"),
+        ),
+        {"source": floats(9, 5).astype(ml_dtypes.bfloat16), "shift": 2, "pad": -2.5},
+    ),
+    "map_store": (
+        ops.map_store((9,), (12,), ops.region("arg0 + n, arg0 < m", n="int64", m="int32")),
+        {"input": floats(9), "output_init": floats(12), "n": 2, "m": 6},
+    ),
+    "positions": (
+        ops.attention(
+            *QKV.values(), region=ops.region(lambda x, i, j, c: x - c * (i - j), (2, 4), c="f32")
+        ),
+        {name: floats(*shape) for name, shape in QKV.items()} | {"c": 0.1},
+    ),
+    "rows by positions": (
+        ops.attention((1, 2, 40, 8), (1, 2, 33, 8), (1, 2, 33, 8), region="arg0 - 0.1 * d4 * d1"),
+        {"query": floats(1, 2, 40, 8)} | {n: floats(1, 2, 33, 8) for n in ("key", "value")},
+    ),
 }  # fmt: skip
 
 
@@ -134,6 +172,11 @@ def test_a_pickled_op_is_lowered_as_the_first(tmp_path):
             "expected operands for these",
         ),
         (lambda: ops.scan((4,), "arg0 + c"), "c"),
+        (lambda: ops.scan((4,), "arg0 + d1 * arg1"), "position along d1; its regions take none"),
+        (lambda: ops.region("arg0 + d1", d1="float32"), "a scalar is named 'd1'"),
+        (lambda: ops.region(lambda x: x, ("m",)), "dims are"),
+        (lambda: ops.attention(*QKV.values(), region="arg0 + d9"), "d9; dims are d0 to d5"),
+        (lambda: ops.attention(*QKV.values(), region="arg0 + d3"), "along {d3}; scores have"),
     ],
 )
 def test_says_what_does_not_fit(make, says):

@@ -77,7 +77,9 @@ def numpy_region(
     text = region.source
 
     def call(*arguments: Any) -> Any:
-        names = {f"arg{i}": argument for i, argument in enumerate(arguments)}
+        own = len(arguments) - len(region.dims)
+        names = {f"arg{i}": argument for i, argument in enumerate(arguments[:own])}
+        names |= {f"d{dim}": at for dim, at in zip(region.dims, arguments[own:], strict=True)}
         names |= {one.name: (operands or {})[one.name] for one in region.scalars}
         if text is not None:
             return scalar_text.evaluate(text, names, FUNCTIONS)

@@ -10,7 +10,6 @@ from tvm_iree_ext.mlir.dialects.registry_calls import (
     call_op,
     extent_names,
     is_identity,
-    plain_region_of,
     region_of,
     type_of,
 )
@@ -197,16 +196,16 @@ def _exp_reduction(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     count = len(op.results)
     inputs = [scope.any_tensor(one) for one in op.operands[:-count]]
     outs = [scope.any_tensor(one) for one in op.operands[-count:]]
+    operands: dict[str, Value] = {f"input{i}": one for i, one in enumerate(inputs)}
+    operands |= {f"init{i}": one for i, one in enumerate(outs)}
     made = ops.exp_reduction(
         [type_of(scope, one) for one in inputs],
         [type_of(scope, one) for one in outs],
         indexing_maps=[map_text(one) for one in op.attributes["indexing_maps"]],
         iterator_types=[one.text for one in op.attributes["iterator_types"]],
         exp_reduced_operands=[int(one) for one in op.attributes["exp_reduced_operands"]],
-        region=plain_region_of(scope, op.block()),
+        region=region_of(scope, op.block(), operands),
     )
-    operands: dict[str, Value] = {f"input{i}": one for i, one in enumerate(inputs)}
-    operands |= {f"init{i}": one for i, one in enumerate(outs)}
     return call_op(scope, made, operands, outs)
 
 

@@ -4,17 +4,33 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tvm import tirx
+from tvm import ir, tirx
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
-from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Tensor, Value, plain
+from tvm_iree_ext.mlir.base.ir_values import (
+    SCALARS,
+    TENSORS,
+    AnyTensor,
+    Number,
+    Tensor,
+    Value,
+    plain,
+)
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
-from tvm_iree_ext.mlir.dialects.registry_calls import call_op, extent_names, region_of, type_of
+from tvm_iree_ext.mlir.dialects.registry_calls import (
+    CapturedScalars,
+    call_op,
+    captured_scalars,
+    extent_names,
+    region_of,
+    type_of,
+)
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, mixed, moved
 from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder, in_memory
+from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context, on_index
@@ -102,18 +118,22 @@ def _gather(scope: Scope, op: form.ParsedOperation) -> list[Value]:
 
 
 def _index_region(
-    scope: Scope, block: form.ParsedBlock, last: Any, part: int
-) -> Callable[..., Any]:
+    scope: Scope, block: form.ParsedBlock, captured: CapturedScalars, last: Any, part: int
+) -> RegionLike:
     """A region over indices, which yields a place and one value more."""
 
-    def region(*arguments: Any) -> Any:
-        found = Evaluator(Context(), scope.value).run(block, list(arguments))
+    def indexed(*arguments: Any) -> Any:
+        count = len(block.arguments)
+        known, context = captured.known(arguments[count:]), Context()
+        for position in arguments[:count]:
+            context.analyzer.bind(position, ir.Range(0, MOST_EXTENT))
+        found = Evaluator(context, scope.value, known).run(block, list(arguments[:count]))
         *place, more = found
         if last is not None:
             more = more[part] if isinstance(more, Pair) else last.stored(more)
         return (*place, more)
 
-    return region
+    return captured.region(indexed)
 
 
 def _mapped(scope: Scope, op: form.ParsedOperation) -> list[Value]:
@@ -121,14 +141,15 @@ def _mapped(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     source, output = (scope.any_tensor(one) for one in op.operands)
     made: list[int] = []
     block = op.block()
-    if loads and not _names_source(scope, source, output):
+    if loads and not (_names_source(scope, source, output) and _as_seen(scope, block)):
         return [_plain_map_load(scope, op.name, block, source, output)]
+    captured = captured_scalars(scope, block)
     padding = output.element if loads else None
 
     def make(types: Mapping[str, TensorType]) -> Op:
         number = len(made)
         made.append(number)
-        region = _index_region(scope, block, padding, number)
+        region = _index_region(scope, block, captured, padding, number)
         kind = types["source" if loads else "input"]
         into = TensorType(extent_names(scope, output.shape), kind.dtype)
         return (ops.map_load if loads else ops.map_store)(kind, into, region)
@@ -136,6 +157,7 @@ def _mapped(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     values: dict[str, Value] = (
         {"source": source} if loads else {"input": source, "output_init": output}
     )
+    values |= captured.operands
     return per_part(scope, values, output, make)
 
 
@@ -143,6 +165,16 @@ def _names_source(scope: Scope, source: AnyTensor, output: AnyTensor) -> bool:
     """Whether the output has no extents but numbers and the source's."""
     known = extent_names(scope, source.shape)
     return all(isinstance(e, int) or e in known for e in extent_names(scope, output.shape))
+
+
+def _as_seen(scope: Scope, block: form.ParsedBlock) -> bool:
+    """Whether what an op's region sees of the numbers that a block captures are these numbers.
+
+    It sees floats of 16 bits as float32, and complex numbers not at all.
+    """
+    values = [scope.value(one) for one in outside([block])]
+    kinds = [one.element for one in values if isinstance(one, SCALARS)]
+    return not any(kind.is_complex or (kind.is_float and kind.bits < 32) for kind in kinds)
 
 
 def _plain_map_load(

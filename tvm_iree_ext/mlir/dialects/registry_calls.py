@@ -1,9 +1,10 @@
 """Calls of the registry's ops: operand types, regions, arguments in the signature's order."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
+from tvm import ir, tirx
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import Extent, TensorType
@@ -24,6 +25,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.emitted_values import computed
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
+from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context
@@ -66,41 +68,72 @@ def region_of(scope: Scope, block: form.ParsedBlock, operands: dict[str, Value])
     """A region as a function of TIR expressions.
 
     Numbers from outside that only a run tells become operands of the op, which are added to
-    ``operands``.
+    ``operands``.  The op sees the dims along which the region takes positions.
     """
-    captured = _captured(scope, block)
-    operands.update({name: scalar for name, (_, scalar) in captured.items()})
-    dtypes = {name: scalar.element.storage[0] for name, (_, scalar) in captured.items()}
-    region = plain_region_of(scope, block, [value for value, _ in captured.values()])
-    return ops.region(region, **dtypes) if captured else region
-
-
-def plain_region_of(
-    scope: Scope, block: form.ParsedBlock, captured: Sequence[form.ParsedValue] = ()
-) -> Callable[..., Any]:
-    """A region as a function of TIR expressions: of its arguments, then of ``captured`` values."""
+    captured = captured_scalars(scope, block)
+    operands |= captured.operands
+    count, dims = len(block.arguments), _indexed_dims(block)
 
     def region(*arguments: Any) -> Any:
         context = Context(wide=True, named=len(block.operations) == 2)
-        own, numbers = arguments[: len(block.arguments)], arguments[len(block.arguments) :]
+        own, rest = arguments[:count], arguments[count:]
+        context.position = dict(zip(dims, rest, strict=False))
+        for position in context.position.values():
+            context.analyzer.bind(position, ir.Range(0, MOST_EXTENT))
+        known = captured.known(rest[len(dims) :])
         held = [
             as_argument(value, argument.type)
             for value, argument in zip(own, block.arguments, strict=True)
         ]
-        known = {
-            id(value): as_argument(number, value.type)
-            for number, value in zip(numbers, captured, strict=True)
-        }
         found = Evaluator(context, scope.value, known).run(block, held)
         if any(isinstance(one, Pair) for one in found):
             raise Unsupported("a region over complex numbers")
         return found[0] if len(found) == 1 else tuple(found)
 
-    return region
+    return captured.region(region, dims)
 
 
-def _captured(scope: Scope, block: form.ParsedBlock) -> dict[str, tuple[form.ParsedValue, Scalar]]:
+@dataclass(frozen=True)
+class CapturedScalars:
     """The numbers from outside that a block uses and only a run tells, by names for them."""
+
+    values: Mapping[str, tuple[form.ParsedValue, Scalar]]
+
+    @property
+    def operands(self) -> dict[str, Value]:
+        """What the op is to be called with."""
+        return {name: scalar for name, (_, scalar) in self.values.items()}
+
+    def known(self, numbers: Sequence[Any]) -> dict[int, Any]:
+        """What stands for the values, by their ids, in a region that is given ``numbers``."""
+        return {
+            id(value): as_argument(number, value.type)
+            for number, (value, _) in zip(numbers, self.values.values(), strict=True)
+        }
+
+    def region(self, region: Callable[..., Any], dims: Sequence[int] = ()) -> RegionLike:
+        """The function as an op takes it, when it takes the numbers behind its own arguments."""
+        dtypes = {name: scalar.element.storage[0] for name, (_, scalar) in self.values.items()}
+        return ops.region(region, dims, **dtypes) if dtypes or dims else region
+
+
+def _indexed_dims(block: form.ParsedBlock) -> list[int]:
+    """The dims whose positions a block takes, also in blocks inside."""
+    dims: set[int] = set()
+    for op in block.operations:
+        if op.name == "iree_linalg_ext.index":
+            dims.add(int(op.attributes["dim"]))
+        for inner in (inner for region in op.regions for inner in region):
+            dims.update(_indexed_dims(inner))
+    return sorted(dims)
+
+
+def captured_scalars(scope: Scope, block: form.ParsedBlock) -> CapturedScalars:
+    """The numbers of a block that only a run tells.
+
+    Raises:
+        Unsupported: for a complex number.
+    """
     found: list[tuple[form.ParsedValue, Scalar]] = []
     for value in outside([block]):
         scalar = scope.value(value)
@@ -108,7 +141,7 @@ def _captured(scope: Scope, block: form.ParsedBlock) -> dict[str, tuple[form.Par
             if scalar.element.is_complex:
                 raise Unsupported(f"uses {value.name}, a complex number, in a region")
             found.append((value, scalar))
-    return {f"captured{number}": one for number, one in enumerate(found)}
+    return CapturedScalars({f"captured{number}": one for number, one in enumerate(found)})
 
 
 def is_identity(block: form.ParsedBlock) -> bool:

@@ -282,7 +282,7 @@ class PrimFuncBuilder:
         scope: Scope | None = None,
     ) -> list[Any]:
         """What a region yields for its arguments, at a position of the iteration space."""
-        self.context.position = list(position)
+        self.context.position = dict(enumerate(position))
         return Evaluator(self.context, (scope or self.scope).value).run(block, arguments)
 
 

@@ -7,7 +7,7 @@ trap: x / 0 is -1 (all bits set), x % 0 is x, a shift by the width or more leave
 zeros, and a float that an integer type cannot hold becomes its nearest number, NaN 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ class Context:
         self.analyzer = sym.Analyzer()
         self.wide, self.named = wide, named
         self.kernel: Any = None  # the mlir.kernel.Kernel that the expressions are for
-        self.position: list[Expr] = []  # in the iteration space, for linalg.index
+        self.position: Mapping[int, Expr] = {}  # along iteration dims, for linalg.index
 
     def rounded(self, value: Any, kind: Element) -> Any:
         """A result of float arithmetic, as a number of its type."""

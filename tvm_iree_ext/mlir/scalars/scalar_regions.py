@@ -23,7 +23,10 @@ _DYNAMIC = -(2**63)  # in a list of static numbers: an operand is meant
 
 
 def _index(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
-    return context.position[int(op.attributes["dim"])]
+    dim = int(op.attributes["dim"])
+    if dim not in context.position:
+        raise Unsupported(f"the position along d{dim} in a region that has none")
+    return context.position[dim]
 
 
 def _extract(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
@@ -127,6 +130,7 @@ SCALAR_OPS: dict[str, Handler] = {
     **MATH,
     **COMPLEX,
     "linalg.index": _index,
+    "iree_linalg_ext.index": _index,
     "tensor.extract": _extract,
     "tensor.dim": _dim,
     "affine.apply": partial(_affine, None),

@@ -1,9 +1,11 @@
-"""Numbers that a region takes of a call: named, and the same for all elements.
+"""What a region takes beside its arguments: numbers of a call, and where the element stands.
 
     alpha = 0.5;   ops.scatter(..., region=ops.region("arg1 + alpha * arg0", alpha="float32"))
 
-The op has a scalar operand for each, by its name, behind all inputs but the inits.  What a region
-yields names it as a free variable, which :func:`with_bound_scalars` binds in a finished function.
+Numbers are named, and the same for all elements.  The op has a scalar operand for each, by its
+name, behind all inputs but the inits.  What a region yields names it as a free variable, which
+:func:`with_bound_scalars` binds in a finished function.  Positions along iteration dims
+(``iree_linalg_ext.index``) are parameters of the region, behind its arguments.
 """
 
 from __future__ import annotations
@@ -20,23 +22,28 @@ from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
-_ARGUMENT = re.compile(r"arg\d+")
+_ARGUMENT = re.compile(r"(arg|d)\d+")
 
 
 @dataclass(frozen=True)
 class ScalarRegion:
-    """A region with numbers that a call gives; made by :func:`region`."""
+    """A region with numbers that a call gives, and positions; made by :func:`region`."""
 
     region: str | Callable[..., Any]
     scalars: Mapping[str, str]
+    dims: tuple[int, ...] = ()
 
 
-def region(region: str | Callable[..., Any], /, **scalars: str) -> ScalarRegion:
-    """A region that takes numbers of a call beside its arguments.
+def region(
+    region: str | Callable[..., Any], dims: Sequence[int] = (), /, **scalars: str
+) -> ScalarRegion:
+    """A region that takes positions and numbers of a call beside its arguments.
 
     Args:
         region: text over ``arg0``, ``arg1`` and so on and the numbers by their names; or a
-            callable, which takes them behind its arguments, in order.
+            callable, which takes positions and then numbers behind its arguments, in order.
+        dims: the iteration dims along which a callable takes the element's position, an int64;
+            a text names them ``d0``, ``d1`` and so on.  Of attention only.
         scalars: the numbers' element types, by names that become operands of the op.  Half floats
             are seen as float32, as elements are.
 
@@ -48,7 +55,10 @@ def region(region: str | Callable[..., Any], /, **scalars: str) -> ScalarRegion:
             raise OpError(f"region: a scalar is named {name!r}; expected a name of its own")
         if canonical(dtype) not in FLOATS + INTEGERS:
             raise OpError(f"region: {name} is of {dtype}; expected a float, an integer or bool")
-    return ScalarRegion(region, {name: canonical(dtype) for name, dtype in scalars.items()})
+    if not all(isinstance(dim, int) for dim in dims):
+        raise OpError(f"region: dims are {dims!r}; expected numbers of iteration dims")
+    kinds = {name: canonical(dtype) for name, dtype in scalars.items()}
+    return ScalarRegion(region, kinds, tuple(dims))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,7 +27,7 @@ PlainRegion = str | Callable[..., Any]
 RegionLike = PlainRegion | ScalarRegion
 """A scalar function: text over ``arg0``, ``arg1`` and so on, or a callable over TIR expressions;
 or one of these that takes numbers of a call, too (:func:`.region_scalars.region`)."""
-RegionsLike = PlainRegion | Sequence[str]
+RegionsLike = RegionLike | Sequence[str]
 """A region that yields several values: a callable, a text with commas, or a text for each."""
 
 Compare = Callable[[Any, Any], Any]
@@ -103,6 +104,8 @@ Traced = tuple[tuple[Any, ...], Any]
 class Region:
     """A region: parameters, the expression that it yields, and its text.
 
+    ``dims`` are the iteration dims of the last parameters, which are positions along these.
+
     ``source`` is the expression's text where the region was given as one; from it the same
     function can be had over arrays.  ``trace`` gives parameters and expression, when they are
     first asked for: of a region with a name TVM need not say what it yields.
@@ -112,6 +115,7 @@ class Region:
     source: str | None
     trace: Callable[[], Traced] = field(repr=False)
     scalars: tuple[RegionScalar, ...] = ()
+    dims: tuple[int, ...] = ()
 
     @staticmethod
     def of(
@@ -119,9 +123,10 @@ class Region:
         body: ir.Expr,
         source: str | None = None,
         scalars: tuple[RegionScalar, ...] = (),
+        dims: tuple[int, ...] = (),
     ) -> Region:
         """The region of an expression."""
-        return Region(str(body), source, lambda: (parameters, body), scalars)
+        return Region(str(body), source, lambda: (parameters, body), scalars, dims)
 
     @cached_property
     def _traced(self) -> Traced:
@@ -132,7 +137,7 @@ class Region:
         variables = [*self.parameters, *(one.var for one in self.scalars)]
         graph = ir.save_json(tvm_ffi.Array([*variables, self.body]))
         scalars = tuple((one.name, one.dtype) for one in self.scalars)
-        return _unpickled, (self.text, self.source, graph, scalars)
+        return _unpickled, (self.text, self.source, graph, scalars, self.dims)
 
     @property
     def parameters(self) -> tuple[tirx.Var, ...]:
@@ -166,7 +171,11 @@ class Region:
 
 
 def _unpickled(
-    text: str, source: str | None, graph: str, scalars: Sequence[tuple[str, str]]
+    text: str,
+    source: str | None,
+    graph: str,
+    scalars: Sequence[tuple[str, str]],
+    dims: tuple[int, ...],
 ) -> Region:
     if not scalars:
 
@@ -174,19 +183,26 @@ def _unpickled(
             *parameters, body = ir.load_json(graph)
             return tuple(parameters), body
 
-        return Region(text, source, read)
+        return Region(text, source, read, dims=dims)
     *variables, body = ir.load_json(graph)
     count = len(variables) - len(scalars)
     own = [RegionScalar(*one, var) for one, var in zip(scalars, variables[count:], strict=True)]
-    return Region.of(tuple(variables[:count]), body, source, tuple(own))
+    return Region.of(tuple(variables[:count]), body, source, tuple(own), dims)
 
 
 def trace(
-    op: str, region: RegionLike, dtypes: Sequence[str], yields: str, *, takes_scalars: bool = False
+    op: str,
+    region: RegionLike,
+    dtypes: Sequence[str],
+    yields: str,
+    *,
+    takes_scalars: bool = False,
+    loops: int = 0,
 ) -> Region:
     """Trace ``region`` over scalars of ``dtypes``; it must yield one scalar of ``yields``.
 
-    ``takes_scalars`` are ops that have operands for a region's numbers of a call.
+    ``takes_scalars`` are ops that have operands for a region's numbers of a call, and ``loops``
+    the iteration dims, the position along which a region may take.
 
     Raises:
         OpError: when it fails, or yields none, several, or another type.
@@ -198,22 +214,40 @@ def trace(
         if region in _plain_texts(tuple(dtypes), yields):
             text = region
             return Region(text, text, lambda: _trace_one(op, text, dtypes, yields)._traced)
-    return _trace_one(op, region, dtypes, yields)
+    return _trace_one(op, region, dtypes, yields, loops)
 
 
-def _trace_one(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Region:
+def _trace_one(
+    op: str, region: RegionLike, dtypes: Sequence[str], yields: str, loops: int = 0
+) -> Region:
     """Trace a region that yields one value, by TVM."""
-    parameters = _parameters(dtypes)
     scalars: tuple[RegionScalar, ...] = ()
+    dims: tuple[int, ...] = ()
     if isinstance(region, ScalarRegion):
         scalars = tuple(RegionScalar.of(*one) for one in region.scalars.items())
-        region = region.region
+        dims, region = region.dims, region.region
         region = NAMED.get(region, region) if isinstance(region, str) else region
+    if isinstance(region, str):
+        dims = _named_dims(region)
+    for dim in dims:
+        if not 0 <= dim < loops:
+            raise OpError(f"{op}: region takes a position along d{dim}; {_positions(loops)}")
+    parameters = (*_parameters(dtypes), *(tirx.Var(f"d{dim}", "int64") for dim in dims))
     body = _traced(op, region, (*parameters, *(one.var for one in scalars)))
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")
     source = region if isinstance(region, str) else None
-    return _region(op, "region yields", parameters, body, yields, source, scalars)
+    return _region(op, "region yields", parameters, body, yields, source, scalars, dims)
+
+
+def _named_dims(text: str) -> tuple[int, ...]:
+    """The iteration dims whose positions a text names, as ``d0`` and so on."""
+    names = (re.fullmatch(r"d(\d{1,3})", name) for name in scalar_text.names(text))
+    return tuple(sorted({int(name[1]) for name in names if name}))
+
+
+def _positions(loops: int) -> str:
+    return f"dims are d0 to d{loops - 1}" if loops else "its regions take none"
 
 
 def _plain_texts(dtypes: tuple[str, ...], yields: str) -> tuple[str, ...]:
@@ -230,27 +264,35 @@ def trace_several(
 ) -> tuple[Region, ...]:
     """Trace a region that yields a scalar of each type of ``yields``; see :func:`trace`.
 
-    It is a callable that returns a tuple, a text with commas, or a text for each value.  What
-    comes is one region for each, all with the same parameters.
+    It is a callable that returns a tuple, a text with commas, or a text for each value; also one
+    of these that takes numbers of a call.  What comes is one region for each, all with the same
+    parameters and numbers.
 
     Raises:
         OpError: when it fails, or yields another number of values, or other types.
     """
     parameters = _parameters(dtypes)
+    scalars: tuple[RegionScalar, ...] = ()
+    if isinstance(region, ScalarRegion):
+        if region.dims:
+            raise OpError(f"{op}: region takes a position along d{region.dims[0]}; {_positions(0)}")
+        scalars = tuple(RegionScalar.of(*one) for one in region.scalars.items())
+        region = region.region
+    seen = (*parameters, *(one.var for one in scalars))
     sources: list[str | None]
     bodies: list[Any]
     if isinstance(region, Sequence):
         texts = scalar_text.parts(region) if isinstance(region, str) else list(region)
         sources = list(texts)
-        bodies = [_traced(op, text, parameters) for text in texts]
+        bodies = [_traced(op, text, seen) for text in texts]
     else:
-        came = _traced(op, region, parameters)
+        came = _traced(op, region, seen)
         bodies = list(came) if isinstance(came, tuple | list) else [came]
         sources = [None] * len(bodies)
     if len(bodies) != len(yields):
         raise OpError(f"{op}: region yields {len(bodies)} values; expected {len(yields)}")
     return tuple(
-        _region(op, f"region's yield {number} is", parameters, body, wanted, source)
+        _region(op, f"region's yield {number} is", parameters, body, wanted, source, scalars)
         for number, (body, wanted, source) in enumerate(zip(bodies, yields, sources, strict=True))
     )
 
@@ -279,6 +321,7 @@ def _region(
     yields: str,
     source: str | None,
     scalars: tuple[RegionScalar, ...] = (),
+    dims: tuple[int, ...] = (),
 ) -> Region:
     """The region of a yielded value, which is to be a scalar of ``yields``."""
     if isinstance(body, tvm_ffi.ObjectConvertible):  # TVM's == and != are not yet expressions
@@ -292,7 +335,7 @@ def _region(
     if came != yields:
         raise OpError(f"{op}: {what} {came}; expected {yields}")
     _check_pure(op, body, (*parameters, *(one.var for one in scalars)))
-    return Region.of(parameters, with_nan_comparisons(body), source, scalars)
+    return Region.of(parameters, with_nan_comparisons(body), source, scalars, dims)
 
 
 def _body(op: str, region: PlainRegion, parameters: Sequence[tirx.Var]) -> Any:
@@ -324,7 +367,8 @@ def _check_pure(op: str, body: ir.Expr, parameters: Sequence[tirx.Var]) -> None:
 
 def _number(value: int | float, dtypes: Collection[str]) -> Any:
     """A text's number: of the parameters' type, where they have one that holds it."""
-    (dtype,) = dtypes if len(dtypes) == 1 else ("",)
+    suited = [one for one in dtypes if isinstance(value, int) or "float" in one]
+    (dtype,) = suited if len(suited) == 1 else ("",)
     fits = "float" in dtype or ("int" in dtype and isinstance(value, int))
     return tirx.const(value, dtype) if fits and not isinstance(value, bool) else value
 

@@ -42,6 +42,8 @@ from tvm_iree_ext.ops.families.attention.attention_arguments import (
     band_of,
     layout_maps,
 )
+from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tvm_modules import ir
 
 ScoreDomain = Literal["natural", "log2"]
 
@@ -58,6 +60,12 @@ class Attention(Op):
     region: Region | None
     score_domain: ScoreDomain
     band: Band | None
+
+    def changed(self, score: ir.Expr, at: Mapping[int, Any]) -> ir.Expr:
+        """What the region makes of a scaled score at a point of the iteration dims."""
+        if self.region is None:
+            return score
+        return self.region(score, *(i64(at[dim]) for dim in self.region.dims))
 
     @property
     def online(self) -> bool:
@@ -200,7 +208,10 @@ def attention(
         scale: a number; ``"operand"`` for one passed at call time, after value, in the type of the
             scores; by default 1 / sqrt(extent of k1).
         region: changes each score after scaling and before the mask; a callable over a TIR
-            expression, or text over ``arg0``, such as ``"30 * tanh(arg0 / 30)"``.
+            expression, or text over ``arg0``, such as ``"30 * tanh(arg0 / 30)"``.  A text may
+            name the score's positions along iteration dims, ``d0``, ``d1`` and so on as in
+            ``indexing_maps``, which are int64 (``iree_linalg_ext.index``); a callable takes them
+            by :func:`.region`.
         score_domain: ``"log2"`` multiplies scale and float masks by log2(e), so that the region
             sees what it sees in IREE; with no region the result is the same.
         indexing_maps: the dialect's maps, for query, key, value, scale, [mask], output.  Without
@@ -337,14 +348,22 @@ def _make(
         maps=maps,
         extents=extents,
         scale=_scale(op, scale, [extents[dim] for dim in dims["k1"]], compute),
-        region=None if region is None else _region(op, region, compute),
+        region=None if region is None else _region(op, region, compute, dims, len(extents)),
         score_domain=score_domain,
         band=band_of(op, causal, window, dims),
     )
 
 
-def _region(op: str, region: RegionLike, compute: str) -> Region | None:
-    traced = trace(op, region, [compute], yields=compute, takes_scalars=True)
+def _region(
+    op: str, region: RegionLike, compute: str, dims: Mapping[str, tuple[int, ...]], loops: int
+) -> Region | None:
+    traced = trace(op, region, [compute], yields=compute, takes_scalars=True, loops=loops)
+    of_scores = {*dims["b"], *dims["m"], *dims["k2"]}
+    if outside := set(traced.dims) - of_scores:
+        raise OpError(
+            f"{op}: region takes positions along {_dims(outside)}; scores have"
+            f" {_dims(of_scores)} (batch, m and k2)"
+        )
     is_identity = traced.body.same_as(traced.parameters[0]) and not traced.scalars
     return None if is_identity else traced
 

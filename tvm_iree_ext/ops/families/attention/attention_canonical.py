@@ -166,8 +166,7 @@ class _AttentionFunction:
         op = self.op
         to_base_2 = math.log2(math.e) if op.score_domain == "log2" else 1.0
         score = products(at) * (self.scale * self.const(to_base_2))
-        if op.region is not None:
-            score = op.region(score)
+        score = op.changed(score, at)
         nothing = self.const(-math.inf)
         if "mask" in op.maps:
             mask = self.load("mask")(at)

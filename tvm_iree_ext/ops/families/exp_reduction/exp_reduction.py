@@ -45,6 +45,7 @@ from tvm_iree_ext.ops.base.compute_dtypes import wide_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents, whole_number
+from tvm_iree_ext.ops.base.region_scalars import RegionScalar
 from tvm_iree_ext.ops.base.regions import Region, RegionsLike, trace_several
 from tvm_iree_ext.ops.families.attention.attention import ScoreDomain
 from tvm_iree_ext.ops.families.custom_op.custom_op import IteratorType
@@ -79,8 +80,9 @@ class ExpReduction(Op):
 
     @cached_property
     def signature(self) -> Signature:
-        """``input0, ..., init0, ..., result0, ...``."""
+        """``input0, ..., [scalars], init0, ..., result0, ...``."""
         operands = [Operand(f"input{i}", one.shape, one.dtype) for i, one in enumerate(self.inputs)]
+        operands += [scalar.operand for scalar in self.regions[0].scalars]
         for i, one in enumerate(self.outputs):
             operands.append(Operand(f"init{i}", one.shape, one.dtype))
         reduced = zip(self.extents, self.iterator_types, strict=True)
@@ -90,6 +92,11 @@ class ExpReduction(Op):
                 Operand(f"result{i}", one.shape, one.dtype, "result", init=f"init{i}", over=over)
             )
         return Signature(tuple(operands))
+
+    @property
+    def region_scalars(self) -> tuple[RegionScalar, ...]:
+        """The numbers that the region takes of a call, with each yield's variables for them."""
+        return tuple(one for region in self.regions for one in region.scalars)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -191,7 +198,8 @@ def exp_reduction(
         region: takes an element of each input, with the weight in place of the score, and of each
             output, and yields one for each output, the maximum unchanged.  A callable over TIR
             expressions that returns a tuple, a text over ``arg0, arg1, ...`` with commas, or a
-            text for each value.
+            text for each value.  It may take numbers of a call (:func:`.region`), which are
+            operands behind the inputs.
         score_domain: ``"log2"``: weights are powers of 2, as in IREE; ``"natural"``: of e.
         dtype: element type of inputs given as bare shapes.
         output_dtype: of outputs given so; by default float32, or float64 where an input is.

@@ -15,7 +15,7 @@ of ``map_store``'s output, undefined there, is left out.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,20 +23,24 @@ from typing import Any
 from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.op import UncountedOp, operand_bytes
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
-from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
+from tvm_iree_ext.ops.base.region_scalars import RegionScalar, ScalarRegion
+from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS, PlainRegion
 from tvm_iree_ext.tir.region_size import check_size
+from tvm_iree_ext.tir.tir_expressions import convert
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
-IndexRegionLike = str | Callable[..., Any]
+IndexRegionLike = PlainRegion | ScalarRegion
 
 
 @dataclass(frozen=True, eq=False)
 class IndexRegion:
     """A traced function of an index: yields a place, and one value more.
 
-    ``source`` is the text that it was traced from, where it was one.
+    ``source`` is the text that it was traced from, where it was one; ``scalars`` are the numbers
+    that it takes of a call.
     """
 
     parameters: tuple[tirx.Var, ...]
@@ -44,6 +48,7 @@ class IndexRegion:
     place: tuple[ir.Expr, ...]
     value: ir.Expr
     source: str | None
+    scalars: tuple[RegionScalar, ...] = ()
 
     @property
     def text(self) -> str:
@@ -53,13 +58,16 @@ class IndexRegion:
     def __call__(
         self, index: Sequence[ir.Expr], symbols: Mapping[str, ir.Expr]
     ) -> tuple[list[ir.Expr], ir.Expr]:
-        """Place and value at an index, with ``symbols`` for the extents that it names."""
+        """Place and value at an index, with ``symbols`` for the extents that it names.
+
+        Numbers of a call stay variables, which are bound in the finished function.
+        """
         by_name = dict(symbols) | {
             parameter.name: at for parameter, at in zip(self.parameters, index, strict=True)
         }
 
         def at_index(body: ir.Expr) -> ir.Expr:
-            return tvm_ffi.structural_map(body, (tirx.Var, lambda var: by_name[var.name]))
+            return tvm_ffi.structural_map(body, (tirx.Var, lambda var: by_name.get(var.name, var)))
 
         return [at_index(one) for one in self.place], at_index(self.value)
 
@@ -89,19 +97,27 @@ class Mapped(UncountedOp):
 
     @cached_property
     def signature(self) -> Signature:
-        """``source, output``, or ``input, output_init, output``."""
+        """``source, [scalars], output``, or ``input, [scalars], output_init, output``."""
+        scalars = tuple(one.operand for one in self.region_scalars)
         if self.loads:
             source = Operand("source", self.other.shape, self.dtype)
             shape, over = self.domain.shape, self.other.shape
-            return Signature((source, Operand("output", shape, self.dtype, "result", over=over)))
+            result = Operand("output", shape, self.dtype, "result", over=over)
+            return Signature((source, *scalars, result))
         shape, over = self.other.shape, self.domain.shape
         return Signature(
             (
                 Operand("input", over, self.dtype),
+                *scalars,
                 Operand("output_init", shape, self.dtype),
                 Operand("output", shape, self.dtype, "result", init="output_init", over=over),
             )
         )
+
+    @property
+    def region_scalars(self) -> tuple[RegionScalar, ...]:
+        """The numbers that the region takes of a call."""
+        return self.region.scalars
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -133,7 +149,8 @@ def map_load(
         region: takes an index per axis of output, and yields one per axis of source and the
             padding; a callable over TIR expressions, ``lambda i, j: (j, i, 0.0)``, or text,
             ``"arg1, arg0, 0.0"``.  It may use extents that have names by them: a text as it
-            stands, a callable by parameters of these names.
+            stands, a callable by parameters of these names.  So it takes numbers of a call
+            (:func:`.region`), which are operands behind the source.
         dtype: element type of operands given as bare shapes.
 
     Raises:
@@ -198,14 +215,21 @@ def _trace(
     parameters = tuple(tirx.Var(f"arg{i}", "int64") for i in range(len(domain.shape)))
     extents = dict.fromkeys(e for e in domain.shape + other.shape if isinstance(e, str))
     symbols = {extent: tirx.Var(extent, "int64") for extent in extents}
+    scalars: tuple[RegionScalar, ...] = ()
+    if isinstance(region, ScalarRegion):
+        if region.dims:
+            raise OpError(f"{op}: region takes positions as its arguments; expected no dims")
+        scalars = tuple(RegionScalar.of(*one) for one in region.scalars.items())
+        region = region.region
     if isinstance(region, str):
-        known = symbols | {parameter.name: parameter for parameter in parameters}
+        variables = (*parameters, *(one.var for one in scalars))
+        known = symbols | {one.name: one for one in variables}
         yielded = scalar_text.evaluate(region, known, TIR_FUNCTIONS)
     else:
         try:
             wanted = inspect.signature(region).parameters
-            used = {name: symbol for name, symbol in symbols.items() if name in wanted}
-            yielded = region(*parameters, **used)
+            used = {name: var for name, var in symbols.items() if name in wanted}
+            yielded = region(*parameters, *(one.var for one in scalars), **used)
         except TypeError as error:
             raise OpError(f"{op}: region takes {len(parameters)} indices: {error}") from error
     values = list(yielded) if isinstance(yielded, tuple | list) else [yielded]
@@ -223,6 +247,7 @@ def _trace(
         place=tuple(indices),
         value=_typed(op, names[1], value, value_type),
         source=region if isinstance(region, str) else None,
+        scalars=scalars,
     )
 
 
@@ -240,7 +265,7 @@ def _typed(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
             return tirx.const(value, dtype)
     elif isinstance(value, ir.Expr):
         check_size(op, value)
-        if str(value.ty.dtype) == dtype:
-            return value
+        if str(value.ty.dtype) in (dtype, computed_dtype(dtype)):
+            return convert(value, dtype)
         value = str(value.ty.dtype)
     raise OpError(f"{op}: region yields {value!r} for the {what}; expected {dtype}")
