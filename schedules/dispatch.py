@@ -22,7 +22,7 @@ from tvm_iree_ext.schedules.cpu.distribution_rule import CpuDistribution, CpuToL
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_rule import CpuExpReduction
 from tvm_iree_ext.schedules.cpu.fft.fft_rule import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.grouped_matmul_rule import CpuGroupedMatmul
-from tvm_iree_ext.schedules.cpu.im2col_rule import CpuIm2col
+from tvm_iree_ext.schedules.cpu.im2col.im2col_rule import CpuIm2col
 from tvm_iree_ext.schedules.cpu.loops.loops_rows import has_row_kernel as cpu_has_row_kernel
 from tvm_iree_ext.schedules.cpu.loops.loops_schedule import schedule_loops as cpu_loops
 from tvm_iree_ext.schedules.cpu.mapped_rule import CpuMapped

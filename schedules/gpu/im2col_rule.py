@@ -1,6 +1,6 @@
 """The GPU rule for im2col."""
 
-from tvm_iree_ext.ops.families.im2col import Im2col
+from tvm_iree_ext.ops.families.im2col.im2col import Im2col
 from tvm_iree_ext.schedules.gpu.moves.element_moves import ElementMoves
 
 

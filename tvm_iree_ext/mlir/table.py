@@ -9,6 +9,7 @@ from tvm_iree_ext.mlir.dialects.cf_assert import ASSERTS
 from tvm_iree_ext.mlir.dialects.check_dialect import CHECKS
 from tvm_iree_ext.mlir.dialects.func_dialect import CALLS
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import LINALG_EXT
+from tvm_iree_ext.mlir.dialects.iree_linalg_ext_im2col import IM2COL
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext_moves import MOVES
 from tvm_iree_ext.mlir.dialects.iree_vector_ext import VECTOR_EXT
 from tvm_iree_ext.mlir.dialects.linalg_arg_extremes import arg_extreme, note_counting
@@ -51,6 +52,7 @@ HANDLERS: dict[str, Handler] = {
     **BITCASTS,
     **SLICES,
     **LINALG_EXT,
+    **IM2COL,
     **MOVES,
     **VECTOR_EXT,
     **CALLS,

@@ -21,7 +21,7 @@ from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import exp_reduction
 from tvm_iree_ext.ops.families.fft.fft import fft
 from tvm_iree_ext.ops.families.fft.fft_transform import fft_transform
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import grouped_matmul
-from tvm_iree_ext.ops.families.im2col import im2col
+from tvm_iree_ext.ops.families.im2col.im2col_constructor import im2col
 from tvm_iree_ext.ops.families.mapped.mapped import map_load, map_store
 from tvm_iree_ext.ops.families.pack import pack, unpack
 from tvm_iree_ext.ops.families.scan import scan

@@ -121,7 +121,9 @@ class _ProgramPlanner(Names):
     def call(self, var: Any, call: Any) -> None:
         name = str(getattr(call.op, "name", ""))
         if isinstance(call.op, ir.GlobalVar) and call.op.name_hint in self.plans:
-            self.launch(call.op.name_hint, list(call.args), [])
+            numbers = [one for one in call.args if isinstance(one.ty, ir.PrimType)]
+            tensors = [one for one in call.args if not isinstance(one.ty, ir.PrimType)]
+            self.launch(call.op.name_hint, tensors, numbers)
         elif name == "relax.vm.call_tir_dyn":
             callee, given = call.args
             *tensors, shape = given.fields

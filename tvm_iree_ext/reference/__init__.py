@@ -9,7 +9,7 @@ from tvm_iree_ext.reference.distribution import to_simd, to_simt
 from tvm_iree_ext.reference.exp_reduction import exp_reduction
 from tvm_iree_ext.reference.fft import fft, fft_transform
 from tvm_iree_ext.reference.grouped_matmul import grouped_matmul
-from tvm_iree_ext.reference.im2col import im2col
+from tvm_iree_ext.reference.im2col import im2col, im2col_of_sizes
 from tvm_iree_ext.reference.mapped import map_load, map_store
 from tvm_iree_ext.reference.pack import pack, unpack
 from tvm_iree_ext.reference.scan import scan
@@ -32,6 +32,7 @@ __all__ = [
     "gather",
     "grouped_matmul",
     "im2col",
+    "im2col_of_sizes",
     "input_transform",
     "map_load",
     "map_store",

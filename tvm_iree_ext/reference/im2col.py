@@ -1,7 +1,8 @@
-"""Im2col by its definition: element after element."""
+"""Im2col by its definition, element after element: the dialect's older form and its newer one."""
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,8 @@ def im2col(
     dims = sorted((*m_pos, *k_pos))
     window = [kernel_size[m_pos.index(dim)] if dim in m_pos else source.shape[dim] for dim in dims]
     result = np.zeros(output_shape, source.dtype)
+    if min(windows) < 1:
+        return result
     ms = slice(len(batch_pos), len(batch_pos) + len(m_offset))
     for place in np.ndindex(*output_shape):
         m = sum((o + i) * s for o, i, s in zip(m_offset, place[ms], m_strides, strict=True))
@@ -54,4 +57,68 @@ def im2col(
         for i, dim in enumerate(m_pos):
             index[dim] = corner[i] * strides[i] + inside[dim] * dilations[i]
         result[place] = source[tuple(index)]
+    return result
+
+
+def im2col_of_sizes(
+    source: np.ndarray,
+    output_shape: Sequence[int],
+    *,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    kernel_size: Sequence[int],
+    offsets: Sequence[int],
+    output_sizes: Sequence[Sequence[int]],
+    batch_pos: Sequence[int],
+    m_pos: Sequence[int],
+    k_pos: Sequence[int],
+    input_k_perm: Sequence[int],
+    output_perm: Sequence[int],
+    input_pad_low: Sequence[int] | None = None,
+    input_pad_high: Sequence[int] | None = None,
+    output_pad_low: Sequence[int] | None = None,
+    output_pad_high: Sequence[int] | None = None,
+    pad_value: Any = 0,
+) -> np.ndarray:
+    """The windows of ``source``; ``pad_value`` outside the sizes, the image, and in the padding.
+
+    ``kernel_size`` says nothing that the sizes do not say.
+    """
+    assert len(kernel_size) == len(m_pos)
+    zeros = [0] * source.ndim
+    pads = list(zip(input_pad_low or zeros, input_pad_high or zeros, strict=True))
+    padded = np.full(
+        [e + low + high for e, (low, high) in zip(source.shape, pads, strict=True)],
+        pad_value,
+        source.dtype,
+    )
+    padded[tuple(slice(low, low + e) for e, (low, _) in zip(source.shape, pads, strict=True))] = (
+        source
+    )
+    low = output_pad_low or [0] * len(output_shape)
+    high = output_pad_high or [0] * len(output_shape)
+    inner = [dim for dim in range(source.ndim) if dim not in batch_pos]
+    k_dims = [inner[place] for place in input_k_perm]
+    result = np.full(output_shape, pad_value, source.dtype)
+    for place in np.ndindex(*output_shape):
+        bounds = zip(place, low, high, output_shape, strict=True)
+        if not all(before <= at < extent - after for at, before, after, extent in bounds):
+            continue
+        coordinates: list[int] = []
+        for canonical, (offset, sizes) in enumerate(zip(offsets, output_sizes, strict=True)):
+            axis = output_perm.index(canonical)
+            flat = offset + place[axis] - low[axis]
+            coordinates += delinearize(flat, sizes) if 0 <= flat < prod(sizes) else [-1]
+        if -1 in coordinates:
+            continue
+        index = [0] * source.ndim
+        for dim in batch_pos:
+            index[dim] = coordinates.pop(0)
+        for i, dim in enumerate(m_pos):
+            index[dim] = coordinates.pop(0) * strides[i]
+        for dim in k_dims:
+            step = dilations[m_pos.index(dim)] if dim in m_pos else 1
+            index[dim] += coordinates.pop(0) * step
+        if all(0 <= at < extent for at, extent in zip(index, padded.shape, strict=True)):
+            result[place] = padded[tuple(index)]
     return result

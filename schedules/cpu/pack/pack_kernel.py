@@ -22,20 +22,19 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.pack import Packing
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, result, stream_run
 from tvm_iree_ext.schedules.cpu.pack.pack_config import PackConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.emit.padding_words import padding_word
 from tvm_iree_ext.targets.cpu import CpuFeatures
-from tvm_iree_ext.tir.tir_expressions import bits
 
 # What is gathered of a row of the result with the next tiles fetched meanwhile: little, so that
 # memory is read all the time that it is written.
@@ -92,18 +91,9 @@ class _Loops:
         self.packed_shape = [parameters.extent(e) for e in op.packed.shape]
         self.outer = [self.packed_shape[op.outer_axis(dim)] for dim in range(self.rank)]
         self.tiles = [parameters.extent(op.tile(dim)) for dim in range(self.rank)]
-        self.padding: Expr = I.Bind(self._padding(parameters)) if op.packs else i64(0)
-
-    def _padding(self, parameters: Parameters) -> Expr:
-        """The bits of the padding value."""
-        dtype = self.op.unpacked.dtype
-        if self.op.padding == "operand":
-            return bits(parameters.scalars["padding_value"], dtype)
-        value = np.array(self.op.padding or 0).astype(numpy_dtype(dtype))
-        number = int(value.view(self.word))
-        if number < 1 << 63:
-            return tirx.const(number, self.word)
-        return tirx.reinterpret(self.word, tirx.const(number - (1 << 64), "int64"))
+        passed = parameters.scalars.get("padding_value")
+        word = padding_word(op.padding, passed, op.unpacked.dtype)
+        self.padding: Expr = I.Bind(word) if op.packs else i64(0)
 
     # Where elements are.
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import pytest
+
+from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
 
 
 @dataclass(frozen=True)
@@ -124,3 +127,64 @@ def test_any_rank_and_any_order(built):
             )
         )  # fmt: skip
     check(built, cases)
+
+
+OF_A_CALL = """
+func.func @main(%in: tensor<1x?x8x2xELEMENT>, %kh: index, %kw: index, %top: index, %first: index,
+    %pad: ELEMENT) -> tensor<RESULT> {
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %h = tensor.dim %in, %c1 : tensor<1x?x8x2xELEMENT>
+  %hp = arith.addi %h, %top : index
+  %rest = arith.subi %hp, %kh : index
+  %oh = arith.addi %rest, %c1 : index
+  %ow = arith.subi %c9, %kw : index
+  %m = arith.muli %oh, %ow : index
+  %e = tensor.empty(EXTENTS) : tensor<RESULT>
+  %0 = iree_linalg_ext.im2col strides = [1, 1] dilations = [1, 1] kernel_size = [%kh, %kw]
+    offsets = [0, %first, 0] output_sizes = [[1], [%oh, %ow], [%kh, %kw, 2]]
+    batch_pos = [0] m_pos = [1, 2] k_pos = [3] input_k_perm = [0, 1, 2] output_perm = [0, 1, 2]
+    input_pad_low = [0, %top, 0, 0] input_pad_high = [0, 0, 0, 0]
+    output_pad_low = [0, 1, 0] output_pad_high = [0, 0, 3] pad_value(%pad : ELEMENT)
+    ins(%in : tensor<1x?x8x2xELEMENT>) outs(%e : tensor<RESULT>) -> tensor<RESULT>
+  return %0 : tensor<RESULT>
+}"""
+
+
+def of_a_call(element, shape, extents):
+    text = OF_A_CALL.replace("RESULT", f"{shape}xELEMENT").replace("ELEMENT", element)
+    return text.replace("EXTENTS", extents)
+
+
+def windows_of(x, kernel, top, first, padding, shape):
+    """By slices of the padded image."""
+    padded = np.pad(x, [(0, 0), (top, 0), (0, 0), (0, 0)], constant_values=padding)
+    rows = [
+        padded[0, i : i + kernel[0], j : j + kernel[1]].ravel()
+        for i in range(padded.shape[1] - kernel[0] + 1)
+        for j in range(padded.shape[2] - kernel[1] + 1)
+    ]
+    want = np.full(shape, padding, x.dtype)
+    part = np.array(rows)[first:]
+    want[0, 1 : 1 + len(part), : part.shape[1]] = part[: shape[1] - 1]
+    return want
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda:sm_80", "rocm:gfx1100"])
+def test_kernels_sizes_and_padding_that_a_run_tells(target, imported, built):
+    text = of_a_call("f32", "1x41x15", "")
+    x = np.random.default_rng(2).standard_normal((1, 7, 8, 2)).astype("float32")
+    arguments = [x, np.int64(3), np.int64(2), np.int64(1), np.int64(4), np.float32(-7)]
+    want = windows_of(x, (3, 2), 1, 4, -7, (1, 41, 15))
+    if target == "llvm":
+        (got,) = built(text)(*arguments)
+    else:
+        (got,) = simulate_program(imported(text), target, arguments).check().results
+    np.testing.assert_array_equal(got, want)
+
+
+def test_a_result_of_extents_that_a_run_tells_of_complex_numbers(built):
+    x = np.arange(112, dtype="complex64").reshape(1, 7, 8, 2) * (1 + 2j)
+    text = of_a_call("complex<f32>", "1x?x15", "%m")
+    (got,) = built(text)(x, 3, 2, 1, 0, np.complex64(1 - 7j))
+    np.testing.assert_array_equal(got, windows_of(x, (3, 2), 1, 0, 1 - 7j, (1, 42, 15)))

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.reading.reader import read
 from tvm_iree_ext.programs.program_build import build_program
@@ -296,7 +295,7 @@ func.func @main(%base: tensor<64x32x8x{short}>, %rows: vector<16xindex>, %pad: {
     check(text, arguments, want, tmp_path / "p", gpu="rocm:gfx942")
 
 
-def test_a_complex_padding_from_data_is_refused():
+def test_the_complex_padding_of_pack(tmp_path):
     text = """
 func.func @main(%x: tensor<11xcomplex<f32>>, %pad: complex<f32>, %out: tensor<3x4xcomplex<f32>>)
     -> tensor<3x4xcomplex<f32>> {
@@ -304,5 +303,7 @@ func.func @main(%x: tensor<11xcomplex<f32>>, %pad: complex<f32>, %out: tensor<3x
     into %out : tensor<11xcomplex<f32>> -> tensor<3x4xcomplex<f32>>
   return %0 : tensor<3x4xcomplex<f32>>
 }"""
-    with pytest.raises(MlirError, match="a complex padding that is computed from data"):
-        import_module(read(text))
+    x = (np.arange(11) * (1 - 2j)).astype("complex64")
+    program = build_program(import_module(read(text)), folder=tmp_path / "p")
+    got = program(x, np.complex64(3 + 4j), np.zeros((3, 4), "complex64"))
+    np.testing.assert_array_equal(got.ravel(), [*x, np.complex64(3 + 4j)])

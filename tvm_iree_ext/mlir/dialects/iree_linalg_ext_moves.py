@@ -1,7 +1,6 @@
 """Operations of ``iree_linalg_ext`` that move elements; ``linalg.pack`` and ``linalg.unpack``."""
 
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvm import ir, tirx
@@ -9,15 +8,14 @@ from tvm import ir, tirx
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
-from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
     TENSORS,
     AnyTensor,
+    Applied,
     Number,
     Tensor,
     Value,
-    plain,
 )
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.dialects.registry_calls import (
@@ -33,7 +31,7 @@ from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder, in_me
 from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
-from tvm_iree_ext.mlir.scalars.arith import Context, on_index
+from tvm_iree_ext.mlir.scalars.arith import Context
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.regions import RegionLike
@@ -71,6 +69,13 @@ def _part(scope: Scope, value: Any, number: int) -> Any:
     if isinstance(value, TENSORS) and value.element.is_complex:
         tensor = in_memory(scope, value)
         return Tensor(tensor.shape, tensor.element.part, (tensor.parts[number],))
+    if isinstance(value, Applied) and value.element.is_complex:
+        part = value.element.part
+        name = ("complex.re", "complex.im")[number]
+        held = form.ParsedValue(form.ParsedScalarType(part.name), "%part")
+        whole = form.ParsedValue(form.ParsedScalarType(value.element.name), "%whole")
+        op = form.ParsedOperation(name, [whole], [held], {}, [], form.Location(0, 0))
+        return Applied(part, op, 0, (value,), value.size + 1)
     return value
 
 
@@ -211,8 +216,6 @@ def _packing(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     }
     values: dict[str, Value] = {"input": source}
     if padding is not None and not isinstance(padding, Number):
-        if padding.element.is_complex:
-            raise Unsupported("a complex padding that is computed from data")
         given["padding_value"], values["padding_value"] = "operand", padding
     number = 0
 
@@ -220,7 +223,7 @@ def _packing(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         nonlocal number
         own = dict(given)
         if isinstance(padding, Number):
-            own["padding_value"] = _padding(padding, number)
+            own["padding_value"] = padding_number(padding, number)
         number += 1
         shape = extent_names(scope, output.shape)
         own["inner_tiles"] = extent_names(scope, sizes)
@@ -229,7 +232,7 @@ def _packing(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     return per_part(scope, values, output, make)
 
 
-def _padding(value: Number, part: int) -> Any:
+def padding_number(value: Number, part: int) -> Any:
     """A padding value as the op takes it: a number of the element type."""
     kind = value.element
     if kind.is_complex:
@@ -244,172 +247,8 @@ def _padding(value: Number, part: int) -> Any:
     return int(value.value) if kind.is_integer else float(value.value)
 
 
-def _im2col(scope: Scope, op: form.ParsedOperation) -> list[Value]:
-    """By the registry's op where rows go over all windows; else element by element."""
-    groups = op.groups()
-    source, output = scope.any_tensor(groups[0][0]), scope.any_tensor(groups[1][0])
-    given = op.attributes
-    kernel = [
-        as_extent(scope, x, "a window")
-        for x in mixed(scope, given["static_kernel_size"], groups[2])
-    ]
-    offsets = mixed(scope, given["static_offsets"], groups[3])
-    flat = [one for group in given["static_output_sizes"] for one in group]
-    known = iter(as_extent(scope, x, "a size") for x in mixed(scope, flat, groups[4]))
-    sizes = [[next(known) for _ in group] for group in given["static_output_sizes"]]
-    names = [f"static_{side}_pad_{end}" for side in ("input", "output") for end in ("low", "high")]
-    pads = [
-        [as_extent(scope, x, "padding") for x in mixed(scope, given.get(name, ()), group)]
-        for name, group in zip(names, groups[5:9], strict=True)
-    ]
-    value = scope.scalar(groups[9][0]) if groups[9] else None
-    windows = _Windows(given, kernel, sizes)
-    plain_pads = not any(any(p != 0 for p in pad) for pad in pads)
-    numbers = [int(one.value) if isinstance(one, Number) else None for one in offsets]
-    if plain_pads and None not in numbers and windows.is_whole(source):
-        made = _registry_im2col(scope, source, output, windows, numbers)
-        return per_part(scope, {"input": source}, output, lambda types: made(types["input"]))
-    order = windows.output_perm
-
-    def part(build: PrimFuncBuilder, at: Place) -> list[Expr]:
-        place = [at[order.index(axis)] for axis in range(len(order))]
-        valid: Expr | None = None
-        for axis, (low, high) in enumerate(zip(pads[2], pads[3], strict=True)):
-            inside = tirx.And(at[axis] >= low, at[axis] < build.extent(output.shape[axis]) - high)
-            valid = inside if valid is None else tirx.And(valid, inside)
-            canonical = order[axis]
-            place[canonical] = place[canonical] - low
-        place = [
-            on_index(build.context, "add", x, build.scalar(o))
-            for x, o in zip(place, offsets, strict=True)
-        ]
-        index = windows.source_index(place, len(source.shape))
-        low = pads[0] or [0] * len(index)
-        index = [x - p for x, p in zip(index, low, strict=True)]
-        for x, extent in zip(index, source.shape, strict=True):
-            inside = tirx.And(x >= tirx.const(0, "int64"), x < build.extent(extent))
-            valid = inside if valid is None else tirx.And(valid, inside)
-        held = build.scalar(value) if value is not None else output.element.constant(0)
-        otherwise = build.as_parts(held, output.element)
-        return [
-            tirx.if_then_else(valid, a, b)
-            for a, b in zip(build.copied(source, index), otherwise, strict=True)
-        ]
-
-    reads: list[Value] = [source, *offsets, *([value] if value is not None else [])]
-    return [moved(scope, op.name, reads, output.shape, output.element, part)]
-
-
-_MOST = 1 << 31  # of a stride, a dilation, an extent
-
-
-class _Windows:
-    """How an im2col turns a position of its output into one of its input."""
-
-    def __init__(self, given: Any, kernel: Sequence[Any], sizes: Sequence[Sequence[Any]]) -> None:
-        def numbers(name: str) -> list[int]:
-            return [int(one) for one in given[name]]
-
-        self.strides, self.dilations = numbers("strides"), numbers("dilations")
-        self.batch_pos, self.m_pos, self.k_pos = map(numbers, ("batch_pos", "m_pos", "k_pos"))
-        self.input_k_perm, self.output_perm = numbers("input_k_perm"), numbers("output_perm")
-        self.kernel, self.sizes = list(kernel), [list(one) for one in sizes]
-        if any(not isinstance(one, int) for group in self.sizes for one in group):
-            raise Unsupported("output_sizes that are not numbers")
-        flat = [one for group in self.sizes for one in group]
-        every = [*self.strides, *self.dilations, *self.kernel, *flat]
-        if any(isinstance(one, int) and not 0 <= one < _MOST for one in every):
-            raise Unsupported(f"windows with numbers that are not from 0 to {_MOST}")
-        ends, seen = [], 0
-        for number, group in enumerate(self.sizes):
-            if number < len(self.batch_pos):
-                continue
-            seen += len(group)
-            ends.append((number, seen))
-        self.m_groups = [n for n, end in ends if end <= len(self.m_pos)]
-        self.k_groups = [n for n, end in ends if end > len(self.m_pos)]
-        if sum(len(self.sizes[n]) for n in self.m_groups) != len(self.m_pos):
-            raise Unsupported("output_sizes whose M dims are not one for each of m_pos")
-
-    @property
-    def windows(self) -> list[int]:
-        """The extents of the windows, one for each of m_pos."""
-        return [one for n in self.m_groups for one in self.sizes[n]]
-
-    def is_whole(self, source: AnyTensor) -> bool:
-        """Whether the registry's op has these windows: all of them, nothing permuted."""
-        if self.input_k_perm != sorted(self.input_k_perm):
-            return False
-        if self.output_perm != sorted(self.output_perm) or self.m_pos != sorted(self.m_pos):
-            return False
-        for i, pos in enumerate(self.m_pos):
-            extent = plain(source.shape[pos])
-            span = (int(self.kernel[i]) - 1) * self.dilations[i] + 1
-            if not isinstance(extent, int):
-                return False
-            if (extent - span) // self.strides[i] + 1 != self.windows[i]:
-                return False
-        wanted = [
-            int(self.kernel[self.m_pos.index(pos)])
-            if pos in self.m_pos
-            else plain(source.shape[pos])
-            for pos in range(len(source.shape))
-            if pos not in self.batch_pos
-        ]
-        return wanted == [one for n in self.k_groups for one in self.sizes[n]]
-
-    def source_index(self, place: Sequence[Expr], rank: int) -> list[Expr]:
-        """The place in the padded input, of a position in canonical order."""
-        found: list[Any] = [None] * rank
-        for number, pos in enumerate(self.batch_pos):
-            found[pos] = place[number]
-        m = [x for n in self.m_groups for x in delinearized(place[n], self.sizes[n])]
-        k = [x for n in self.k_groups for x in delinearized(place[n], self.sizes[n])]
-        # The input's dims but the batch, in the order in which K goes over them.
-        inner = [pos for pos in range(rank) if pos not in self.batch_pos]
-        at = {inner[dim]: coordinate for dim, coordinate in zip(self.input_k_perm, k, strict=True)}
-        for number, pos in enumerate(self.m_pos):
-            found[pos] = m[number] * self.strides[number] + at[pos] * self.dilations[number]
-        for pos in self.k_pos:
-            found[pos] = at[pos]
-        return found
-
-
-def _registry_im2col(
-    scope: Scope, source: AnyTensor, output: AnyTensor, windows: _Windows, offsets: Sequence[Any]
-) -> Callable[[TensorType], Op]:
-    def strides(groups: Sequence[int]) -> list[int]:
-        sizes = [prod(windows.sizes[n]) for n in groups]
-        return [prod(sizes[i + 1 :]) for i in range(len(groups))]
-
-    given: dict[str, Any] = {
-        "kernel_size": windows.kernel,
-        "batch_pos": windows.batch_pos,
-        "m_pos": windows.m_pos,
-        "k_pos": windows.k_pos,
-        "strides": windows.strides,
-        "dilations": windows.dilations,
-        "m_offset": [offsets[n] for n in windows.m_groups],
-        "m_strides": strides(windows.m_groups),
-        "k_offset": [offsets[n] for n in windows.k_groups],
-        "k_strides": strides(windows.k_groups),
-    }
-    shape = extent_names(scope, output.shape)
-    return lambda kind: ops.im2col(kind, shape, **given)
-
-
-def delinearized(index: Expr, sizes: Sequence[int]) -> list[Expr]:
-    """The coordinates of a row-major index; the first is not bounded."""
-    found: list[Expr] = []
-    for size in reversed(sizes[1:]):
-        found.append(tirx.floormod(index, tirx.const(int(size), "int64")))
-        index = tirx.floordiv(index, tirx.const(int(size), "int64"))
-    return [index, *reversed(found)]
-
-
 MOVES = {
     "iree_linalg_ext.gather": _gather,
-    "iree_linalg_ext.im2col": _im2col,
     "iree_linalg_ext.map_gather": _mapped,
     "iree_linalg_ext.map_load": _mapped,
     "iree_linalg_ext.map_scatter": _mapped,

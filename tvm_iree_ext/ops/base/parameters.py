@@ -56,6 +56,11 @@ class Parameters:
         """An extent as a number, where it is one, or an expression over the symbols."""
         return _evaluated(extent, self.symbols)
 
+    def number(self, value: Extent) -> ir.Expr:
+        """A number, or arithmetic over extents and numbers given at call time, as int64."""
+        found = _evaluated(value, {**self.symbols, **self.scalars})
+        return tirx.const(found, "int64") if isinstance(found, int) else found
+
     def __getitem__(self, name: str) -> Any:
         """The buffer of an operand; of a scalar, its variable."""
         return self.buffers[name] if name in self.buffers else self.scalars[name]

@@ -50,9 +50,9 @@ def runs(op):
     return [widest_run(sch, block) for block in sch.get_child_blocks(sch.get_sblock("root"))]
 
 
-def windows(channels, dtype="float16"):
+def windows(channels, dtype="float16", **form):
     how = {"kernel_size": [3, 3], "batch_pos": [0], "m_pos": [1, 2], "k_pos": [3]}
-    return ops.im2col((2, 16, 16, channels), dtype=dtype, **how)
+    return ops.im2col((2, 16, 16, channels), dtype=dtype, **how, **form)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,8 @@ def windows(channels, dtype="float16"):
         (ops.scatter((5, 64), (5,), (9, 64), region="add"), [4, 1]),  # computed, not moved
         (windows(32), [8]),
         (windows(3), [1]),
+        (windows(32, output_sizes=[[2], [14], [14], [3, 3, 32]]), [8]),
+        (windows(32, input_pad_low=[0, 1, 1, 0], input_pad_high=[0, 1, 1, 0]), [8]),
         (ops.map_load((64, 64), (64, 64), "arg0 + 1, arg1 + 4, 0.0"), [4]),
         (ops.map_load((64, 64), (64, 64), "arg0 + 1, arg1 + 2, 0.0"), [2]),
         (ops.map_load((64, 64), (64, 64), "arg1, arg0, 0.0"), [1]),

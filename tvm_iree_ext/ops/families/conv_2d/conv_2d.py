@@ -21,7 +21,8 @@ from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.regions import Region
-from tvm_iree_ext.ops.families.im2col import Im2col, im2col
+from tvm_iree_ext.ops.families.im2col.im2col import Im2col
+from tvm_iree_ext.ops.families.im2col.im2col_constructor import im2col
 from tvm_iree_ext.ops.families.winograd.winograd import (
     Winograd,
     winograd_filter_transform,

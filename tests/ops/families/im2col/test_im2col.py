@@ -36,7 +36,85 @@ def test_numbers_given_at_call_time_are_scalars_in_order_of_use():
     assert scalars == ["a: int64[]", "b: int64[]", "s: int64[]"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "result"),
+    [
+        ({"offsets": [0, 0, 0]}, (2, 1024, 5760)),
+        ({"output_sizes": [[2], [32], [32], [3], [3, 640]]}, (2, 32, 32, 3, 1920)),
+        ({"output_perm": [2, 0, 1]}, (5760, 2, 1024)),
+        ({"input_pad_low": [0, 1, 1, 0], "input_pad_high": [0, 1, 0, 0]}, (2, 34 * 33, 5760)),
+        ({"output_pad_high": [0, 0, 8], "pad_value": 1.0}, (2, 1024, 5768)),
+    ],
+)
+def test_result_shapes_of_the_newer_form(changed, result):
+    assert make(**changed).output.shape == result
+
+
+def test_both_forms_are_the_same_lines():
+    sizes = [[2], [32, 32], [3, 3, 640]]
+    assert make().lines == make(output_sizes=sizes).lines
+    assert list(make().attributes) != list(make(output_sizes=sizes).attributes)
+
+
+def test_numbers_of_the_newer_form_are_scalars_and_the_padding_the_last_one():
+    op = make(
+        (2, "h", 34, 640),
+        ("a", "b", "c"),
+        kernel_size=["kh", 3],
+        offsets=[0, "first", 0],
+        output_sizes=[[2], ["rows", 32], ["kh", 3, 640]],
+        input_pad_low=[0, "top", 0, 0],
+        pad_value="operand",
+    )
+    scalars = [str(o) for o in op.signature.arguments][1:]
+    names = ("kh", "first", "rows", "top")
+    assert scalars == [*(f"{name}: int64[]" for name in names), "pad_value: float32[]"]
+
+
 REFUSED = {
+    "both forms": (
+        lambda: make(m_offset=[1], offsets=[0, 1, 0]),
+        "m_offset is of the older form, and offsets of the newer one; expected one of them",
+    ),
+    "a permutation": (
+        lambda: make(input_k_perm=[0, 1, 1]),
+        r"input_k_perm is \[0, 1, 1\]; expected a permutation of \[0, 1, 2\]",
+    ),
+    "another permutation": (
+        lambda: make(output_perm=[0, 1]),
+        r"output_perm is \[0, 1\]; expected a permutation of \[0, 1, 2\]",
+    ),
+    "offsets": (lambda: make(offsets=[0, 0]), "offsets has 2 entries; expected 3, as output_sizes"),
+    "batch sizes": (
+        lambda: make(output_sizes=[[2, 1], [32, 32], [3, 3, 640]]),
+        r"output_sizes\[0\] has 2 entries; expected 1, of a batch dim",
+    ),
+    "M and K": (
+        lambda: make(output_sizes=[[2], [32, 32, 3], [3, 640]]),
+        "has no dims after the 1 batch dims with the 2 coordinates of m_pos",
+    ),
+    "K": (
+        lambda: make(output_sizes=[[2], [32, 32], [3, 640]]),
+        "output_sizes has 2 coordinates of K; expected 3, those of m_pos and of k_pos",
+    ),
+    "a size": (
+        lambda: make(output_sizes=[[2], [32, -1], [3, 3, 640]]),
+        "output_sizes has -1; expected a number from 0 to 2147483647",
+    ),
+    "padding": (
+        lambda: make(input_pad_low=[1, 1]),
+        "input_pad_low has 2 entries; expected 4, one for each axis",
+    ),
+    "negative padding": (lambda: make(output_pad_high=[0, 0, -1]), "output_pad_high has -1"),
+    "padding's type": (lambda: make(pad_value=True), "pad_value is True; expected a number"),
+    "no default with a kernel of a call": (
+        lambda: make(kernel_size=["kh", 3]),
+        "output_shape has no default",
+    ),
+    "an extent that is a number, too": (
+        lambda: make(IMAGE, (2, "m", 4), m_offset=["m"]),
+        "output_shape has 'm', which a call gives as a number, too",
+    ),
     "no M": (lambda: make(m_offset=[], m_strides=[]), "m_offset is empty; expected at least one"),
     "no K": (lambda: make(k_offset=[], k_strides=[]), "k_offset is empty; expected at least one"),
     "lengths of M": (

@@ -9,7 +9,7 @@ from tvm_iree_ext import ops, registry
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import CallError, ScheduleError
 from tvm_iree_ext.building.kernel_build import build
-from tvm_iree_ext.schedules.cpu.im2col_rule import CpuIm2col
+from tvm_iree_ext.schedules.cpu.im2col.im2col_rule import CpuIm2col
 from tvm_iree_ext.targets.names import make_target
 
 RNG = np.random.default_rng(2)
@@ -88,6 +88,62 @@ def test_offsets_and_strides_known_at_call_time():
     for row, k in ((0, 0), (2, 42), (1, 7)):
         want = whole.reshape(2, 4, 4, 72)[:, row : row + 2, :, k : k + 30]
         np.testing.assert_array_equal(check(op, x, row, 4, k), want)
+
+
+def test_a_kernel_size_known_at_call_time():
+    x = image(2, 7, 6, 3)
+    kernel = build(ops.im2col(x, ("b", "m", "k"), **NHWC | {"kernel_size": ["kh", "kw"]}))
+    for high, wide in ((3, 3), (1, 2), (7, 6), (8, 2), (0, 1)):
+        m, k = max(8 - high, 0) * (7 - wide), high * wide * 3
+        out = np.full((2, m + 1, k + 1), -1, "float32")
+        got = kernel(x, high, wide, out=out)
+        assert (got[:, m:] == 0).all()
+        assert (got[:, :, k:] == 0).all()
+        if m and k:
+            whole = ops.im2col(x, **NHWC | {"kernel_size": [high, wide]})
+            want = registry.find("im2col").reference(whole, {"input": x})["result"]
+            np.testing.assert_array_equal(got[:, :m, :k], want)
+
+
+def test_the_newer_form_in_any_order():
+    x = image(2, 6, 7, 4)
+    plain = check(ops.im2col(x, **NHWC), x)
+    sizes = [[2], [4], [5], [3, 3], [4]]
+    spread = check(ops.im2col(x, **NHWC, output_sizes=sizes), x)
+    np.testing.assert_array_equal(spread.reshape(plain.shape), plain)
+    turned = check(ops.im2col(x, **NHWC, output_perm=[2, 0, 1]), x)
+    np.testing.assert_array_equal(turned, plain.transpose(2, 0, 1))
+    channels = check(ops.im2col(x, **NHWC, input_k_perm=[2, 0, 1]), x)
+    want = plain.reshape(2, 20, 9, 4).swapaxes(2, 3).reshape(plain.shape)
+    np.testing.assert_array_equal(channels, want)
+    tile = ops.im2col(x, (1, 3, 7), **NHWC, offsets=[1, "m", 5])
+    np.testing.assert_array_equal(check(tile, x, 4), plain[1:, 4:7, 5:12])
+
+
+# Segments of 3 pixels, of rows, and of single elements.
+@pytest.mark.parametrize("channels", [1, 16])
+@pytest.mark.parametrize("layout", [NHWC, NCHW, NHWC | {"dilations": [1, 2]}])
+def test_padding_around_the_image(channels, layout):
+    first = layout["k_pos"] == [1]
+    shape = (2, channels, 6, 7) if first else (2, 6, 7, channels)
+    x = image(*shape)
+    low, high = [0] * 4, [0] * 4
+    (low[layout["m_pos"][0]], low[layout["m_pos"][1]]) = 1, 2
+    high[layout["m_pos"][1]] = 1
+    padded = np.pad(x, list(zip(low, high, strict=True)), constant_values=-2)
+    want = check(ops.im2col(padded, **layout), padded)
+    pads = {"input_pad_low": low, "input_pad_high": high}
+    np.testing.assert_array_equal(check(ops.im2col(x, **layout, **pads, pad_value=-2), x), want)
+    operand = ops.im2col(x, **layout, **pads, pad_value="operand")
+    np.testing.assert_array_equal(check(operand, x, -2.0), want)
+
+
+def test_padding_around_the_result():
+    x = image(2, 6, 7, 4)
+    plain = check(ops.im2col(x, **NHWC), x)
+    ends = {"output_pad_low": [0, 1, 2], "output_pad_high": [1, 0, 4], "pad_value": 3}
+    got = check(ops.im2col(x, **NHWC, **ends), x)
+    np.testing.assert_array_equal(got, np.pad(plain, [(0, 1), (1, 0), (2, 4)], constant_values=3))
 
 
 def test_what_lies_outside_is_zero():

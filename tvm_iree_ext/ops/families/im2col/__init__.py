@@ -1,0 +1,1 @@
+"""Windows of convolutions as rows of a matrix."""
