@@ -160,6 +160,13 @@ def choose(op: Op, target: Target) -> Rule:
     raise ScheduleError(f"{op.name}: no schedule for {target.kind.name}; {because}")
 
 
+def gpu_refusal(op: Op, target: Target) -> str | None:
+    """None, or why a GPU cannot have an op."""
+    rules = [one for one in RULES if one.name.startswith("gpu.") and isinstance(op, one.lowers)]
+    reasons = [one.applies(op, target) for one in rules]
+    return None if None in reasons else "; ".join(map(str, reasons))
+
+
 def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
     """A function of plain loops, of a program, scheduled for a target by the symbol ``name``.
 

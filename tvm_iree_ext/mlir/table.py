@@ -21,6 +21,7 @@ from tvm_iree_ext.mlir.dialects.scf_dialect import SCF
 from tvm_iree_ext.mlir.dialects.tensor_dialect import TENSORS, at_places
 from tvm_iree_ext.mlir.dialects.tensor_slices import SLICES
 from tvm_iree_ext.mlir.dialects.util_globals import GLOBALS
+from tvm_iree_ext.mlir.dialects.vector_contract import VECTOR
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape
 from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
 from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE
@@ -54,6 +55,7 @@ HANDLERS: dict[str, Handler] = {
     **LINALG_EXT,
     **IM2COL,
     **MOVES,
+    **VECTOR,
     **VECTOR_EXT,
     **CALLS,
     **GLOBALS,

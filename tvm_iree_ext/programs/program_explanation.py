@@ -21,8 +21,9 @@ class Explanation:
     """How a program is cut into kernels for a CPU.
 
     Attributes:
-        fallbacks: operations that are like an op of the registry and became plain loops, and those
-            behind or in front of a contraction or convolution that are kernels of their own.
+        fallbacks: operations that are like an op of the registry and became plain loops, those
+            behind or in front of a contraction or convolution that are kernels of their own, and
+            those whose layouts the target's kernel does not have.
         kernels: each with the operations that it computes.
         memory: what a call takes, by function, where extents are known.
     """
@@ -32,7 +33,7 @@ class Explanation:
     memory: Mapping[str, FunctionMemory] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lines = [f"plain loops: {fallback}" for fallback in self.fallbacks]
+        lines = [f"{fallback.what}: {fallback}" for fallback in self.fallbacks]
         for kernel in self.kernels:
             lines.append(f"kernel {kernel.name}: {kernel.computes}")
             lines += [f"  {source}" for source in kernel.sources]

@@ -32,6 +32,7 @@ from tvm_iree_ext.programs.fusion.unit_reshapes import fold_unit_reshapes
 from tvm_iree_ext.programs.fusion.whole_transforms import WholeTransforms
 from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
 from tvm_iree_ext.programs.layouts.channels_last import ChannelsLast
+from tvm_iree_ext.programs.layouts.lane_layouts import SettleLayouts
 from tvm_iree_ext.programs.layouts.packed_weights import PackWeights
 from tvm_iree_ext.programs.owned_memory import owned_memory
 from tvm_iree_ext.programs.program_constants import Constants
@@ -67,7 +68,7 @@ class FusedProgram:
     ops: dict[str, Op]
     parameters: dict[str, np.ndarray]  # constants, by name
     places: KernelPlaces
-    fallbacks: tuple[Fallback, ...]  # what was not fused into a product, and why
+    fallbacks: tuple[Fallback, ...]  # layouts unused, what was not fused into a product, and why
 
     def with_compiled_loops(self) -> "FusedProgram":
         """The same with its loops and branches as functions of the library, as CPUs have them."""
@@ -83,7 +84,8 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     """A program in which all is fused that becomes one kernel."""
     entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
-    mod = SortByKeys(imported.module, ops).run()
+    lanes = SettleLayouts(imported.module, ops, target)
+    mod = SortByKeys(lanes.run(), ops).run()
     mod = SortedPrefixes(mod, ops).run()
     parameters = dict(imported.parameters)
     mod = WholeTransforms(mod, ops, parameters).run()
@@ -106,7 +108,8 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     places.note(mod)  # before loops are compiled, which hides what they call
     used = {one.name for function in relax_functions(mod).values() for one in function.params}
     kept = {name: array for name, array in parameters.items() if name in used}
-    return FusedProgram(extents_first(mod), ops, kept, places, tuple(around.fallbacks))
+    fallbacks = (*lanes.fallbacks, *around.fallbacks)
+    return FusedProgram(extents_first(mod), ops, kept, places, fallbacks)
 
 
 @dataclass(frozen=True)

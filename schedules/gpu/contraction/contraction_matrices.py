@@ -6,7 +6,8 @@ Each of group, m, n and k stands for several dims of the op, or none: its index 
 theirs, the last the fastest.  An operand is read through its indexing map, so that batches,
 transposed operands, and any order of dims are the same code.  What is contiguous in memory decides
 which way a tile is copied, and how many elements at once.  The last dim of the result is a dim of
-n: where it is one of the op's lhs, the operands change places.
+n: where it is one of the op's lhs, the operands change places; but for an op whose layouts say that
+its lhs has the rows.
 """
 
 from collections.abc import Mapping
@@ -53,6 +54,8 @@ class ContractionMatrices(ContractionDims):
     @cached_property
     def swapped(self) -> bool:
         """Whether the op's rhs has the rows."""
+        if self.op.layouts is not None:
+            return False
         rows, columns = self.fused("lhs", "result"), self.fused("rhs", "result")
         return bool(rows) and (not columns or self.maps["result"].dims[-1] in rows)
 

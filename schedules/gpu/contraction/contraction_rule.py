@@ -9,8 +9,12 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
-from tvm_iree_ext.schedules.base.space import TuningSpace, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
+from tvm_iree_ext.schedules.gpu.contraction.contraction_lane_layouts import (
+    config_of_layouts,
+    has_layouts,
+)
 from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
     MatrixOperands,
@@ -18,6 +22,7 @@ from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
 from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import lower_by_warpgroups
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import shared_out_config
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_space import matmul_space
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
@@ -54,7 +59,10 @@ class GpuContraction(GpuRule):
             if (matrices.extent(role) or 0) > _MOST_ROWS:
                 return f"{role} is {matrices.extent(role)}; expected at most {_MOST_ROWS}"
         try:
-            _types(op, target)
+            if op.layouts is None:
+                _types(op, target)
+            else:
+                config_of_layouts(matrices, _shape(op, target), target)
         except ScheduleError as error:
             return str(error)
         return None
@@ -62,6 +70,8 @@ class GpuContraction(GpuRule):
     def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
         """The largest tiles that fit the chip and keep it busy; by warpgroups where it has them."""
         shape, matrices = _shape(op, target), ContractionMatrices(op)
+        if op.layouts is not None:
+            return lowering_config(config_of_layouts(matrices, shape, target))
         found = chosen_warpgroups(shape, target)
         if found and all(side in found.pad or matrices.row_by_row(side) for side in SIDES):
             return found
@@ -72,6 +82,8 @@ class GpuContraction(GpuRule):
     def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Instructions, tiles, subgroups, stages, parts of K; also by warpgroups where they fit."""
         shape, matrices = _shape(op, target), ContractionMatrices(op)
+        if op.layouts is not None:
+            return self._space_of_layouts(shape, target, self.heuristic(op, target))
         by_warpgroups = [
             one
             for one in warpgroup_forms(shape, target)
@@ -100,8 +112,24 @@ class GpuContraction(GpuRule):
             return ir.IRModule({op.entry: func})
         check = self.check(config)
         check.algorithm(MMA, *WARPGROUP_ALGORITHMS)
-        function = schedule_matmul(shape, target, matmul_numbers(check), operands)
+        numbers = matmul_numbers(check)
+        if op.layouts is not None:
+            usual = config_of_layouts(matrices, shape, target)
+            check.need(has_layouts(numbers, usual), f"the op's layouts are those of {usual}")
+        function = schedule_matmul(shape, target, numbers, operands)
         return ir.IRModule({op.entry: function})
+
+    def _space_of_layouts(
+        self, shape: MatmulShape, target: Target, usual: LoweringConfig
+    ) -> TuningSpace:
+        """How many tiles are under way at once, and how they lie."""
+
+        def refused(config: LoweringConfig) -> str | None:
+            numbers = matmul_numbers(self.check(config))
+            return refusal(lambda: plan_matmul(shape, target, numbers))
+
+        stages = Choice("stages", (1, 2, 3, 4))
+        return TuningSpace((form(usual, stages, Choice("swizzle", (False, True))),), refused)
 
 
 def _types(op: Contraction, target: Target) -> Types:

@@ -227,7 +227,7 @@ func.func @transfer_gather_masked(%x: tensor<6x4xf32>, %rows: vector<3xindex>, %
   return %0 : vector<3x4xf32>
 }
 func.func @to_layout(%x: vector<16x16xf32>) -> vector<16x16xf32> {
-  %0 = iree_vector_ext.to_layout %x to #iree_vector_ext.nested_layout<subgroups_per_workgroup = [1, 1], batches_per_subgroup = [1, 1], outers_per_batch = [1, 1], threads_per_outer = [4, 16], elements_per_thread = [4, 1], subgroup_strides = [0, 0], thread_strides = [16, 1]> : vector<16x16xf32>
+  %0 = iree_vector_ext.to_layout %x to #iree_vector_ext.nested_layout<subgroups_per_workgroup = [1, 1], batches_per_subgroup = [1, 1], outers_per_batch = [1, 1], threads_per_outer = [4, 16], elements_per_thread = [4, 1], subgroup_strides = [0, 0], thread_strides = [16, 1]> {shared_memory_conversion, mma_kind = #iree_gpu.mma_layout<MFMA_F32_16x16x16_F16>} : vector<16x16xf32>
   return %0 : vector<16x16xf32>
 }
 func.func @map_scatter(%x: tensor<3x6xi32>) -> tensor<6x3xi32> {

@@ -4,12 +4,14 @@
 together they give the vector back, and alone they are refused.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
-from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Number, Other, Splat, Value
+from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Empty, Number, Other, Splat, Value
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import arg_compare, map_text
+from tvm_iree_ext.mlir.dialects.lane_layouts import lay_out
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -23,11 +25,24 @@ def _arg_compare(scope: Scope, op: form.ParsedOperation) -> list[Value]:
 
 def _to_layout(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     value = scope.any_tensor(op.operands[0])
-    layout = op.attributes["layout"]
+    layout, mma_kind = op.attributes["layout"], op.attributes.get("mma_kind")
     if not isinstance(layout, form.Opaque):
         raise Unsupported("a layout that cannot be read")
-    made = vector_ext.to_layout(type_of(scope, value, moves=True), layout.text)
-    return call_op(scope, made, {"input": value}, [value])
+    kind = tensor_kind(op.results[0])
+    made = vector_ext.to_layout(
+        type_of(scope, value, moves=True),
+        layout.text,
+        # A strategy, or in older text nothing but the name: whatever it is, it is there.
+        shared_memory_conversion=op.attributes.get("shared_memory_conversion", False) is not False,
+        mma_kind=mma_kind.text if isinstance(mma_kind, form.Opaque) else mma_kind,
+        operand_kind="vector" if kind.vector else "tensor",
+    )
+    if isinstance(value, Splat | Empty):
+        results: list[Value] = [replace(value)]  # a value of its own, which has the layout
+    else:
+        results = call_op(scope, made, {"input": value}, [value])
+    lay_out(scope, results[0], made, value)
+    return results
 
 
 def _to_simt(scope: Scope, op: form.ParsedOperation) -> Value:

@@ -1,14 +1,16 @@
 """Sums of products among ``linalg``'s loops: the registry's contraction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero, plain
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import map_text
+from tvm_iree_ext.mlir.dialects.lane_layouts import without_layouts
 from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, is_projection
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.importing.imported import LAYOUTS_UNUSED
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
@@ -71,19 +73,27 @@ def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
     Why loops are none that multiply operands and add is noted.
     """
     try:
-        made = _contraction(scope, loops)
+        _check(loops)
     except PlainLoops as why:
         if loops.reduced and _multiplies_operands(loops):
             scope.program.fell_back(str(why))
         return None
     lhs, rhs = loops.inputs
     (out,) = loops.outputs
+    bare, layouts = without_layouts(scope, {"lhs": lhs, "rhs": rhs, "acc": out})
+    (lhs, rhs, out) = (bare[name] for name in ("lhs", "rhs", "acc"))
+    maps = [map_text(one) for one in (*loops.input_maps, *loops.output_maps)]
+    try:
+        made = product(scope, (lhs, rhs), maps, out, is_zero(out), layouts)
+    except PlainLoops as why:
+        scope.program.fell_back(str(why))
+        return None
     operands: dict[str, Value] = {"lhs": lhs, "rhs": rhs, "init": out}
     return call_op(scope, made, operands, [out])
 
 
-def _contraction(scope: Scope, loops: Loops) -> Op:
-    """The contraction that loops are; PlainLoops, with the reason, where they are none."""
+def _check(loops: Loops) -> None:
+    """PlainLoops, with the reason, where loops are no contraction."""
     maps = [*loops.input_maps, *loops.output_maps]
     if len(loops.inputs) != 2 or len(loops.outputs) != 1:
         counts = f"{len(loops.inputs)} operands and {len(loops.outputs)} results"
@@ -104,7 +114,6 @@ def _contraction(scope: Scope, loops: Loops) -> Op:
     lhs, rhs = loops.inputs
     (out,) = loops.outputs
     check_types((lhs, rhs), out)
-    return product(scope, (lhs, rhs), [map_text(one) for one in maps], out, is_zero(out))
 
 
 def product(
@@ -113,23 +122,36 @@ def product(
     maps: Sequence[str],
     out: AnyTensor,
     begins_with_zero: bool,
+    layouts: Mapping[str, Any] | None = None,
 ) -> Op:
     """The contraction of two tensors, whose sums begin with ``out``.
+
+    ``layouts`` are the arguments for these, which are left out with a note where they do not fit.
 
     Raises:
         PlainLoops: for shapes that it does not take, which plain loops do.
     """
     given: dict[str, Any] = {} if begins_with_zero else {"init": type_of(scope, out)}
-    try:
+
+    def made(**layouts: Any) -> Op:
         return ops.contraction(
             type_of(scope, factors[0]),
             type_of(scope, factors[1]),
             indexing_maps=maps,
             result_dtype=out.element.storage[0],
             **given,
+            **layouts,
         )
+
+    try:
+        plain_product = made()
     except OpError as error:
         raise PlainLoops(str(error)) from error
+    try:
+        return made(**layouts) if layouts else plain_product
+    except OpError as error:
+        scope.program.fell_back(str(error), LAYOUTS_UNUSED)
+        return plain_product
 
 
 def _multiplies_operands(loops: Loops) -> bool:

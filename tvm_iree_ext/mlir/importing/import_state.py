@@ -21,7 +21,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     extent_text,
     plain,
 )
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Fallback
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, PLAIN_LOOPS, Fallback
 from tvm_iree_ext.mlir.importing.places import place_of
 from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT, OPAQUE
 from tvm_iree_ext.mlir.reading import form
@@ -83,10 +83,13 @@ class ProgramImport:
         """Note what is not supported."""
         self.problems.append(f"{op.location}: {op.name}: {what}")
 
-    def fell_back(self, why: str) -> None:
-        """Note that the operation becomes plain loops although an op of the registry is like it."""
+    def fell_back(self, why: str, what: str = PLAIN_LOOPS) -> None:
+        """Note that the operation becomes plain loops although an op of the registry is like it.
+
+        Or else that it becomes ``what``.
+        """
         if self.operation is not None:
-            self.fallbacks[Fallback(place_of(self.operation), why)] = None
+            self.fallbacks[Fallback(place_of(self.operation), why, what)] = None
 
     def symbol(self, name: str) -> str:
         """What an entry point is called until the module is finished: Relax takes identifiers."""
@@ -162,6 +165,7 @@ class FunctionImport:
     views: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, what it is a reshape of
     elements: dict[int, tuple[Value, tuple[Scalar, ...]]] = field(default_factory=dict)  # by id
     in_place: set[int] = field(default_factory=set)  # operations, by id, that may write so
+    laid_out: dict[int, Any] = field(default_factory=dict)  # by id: see dialects/lane_layouts
     counted: dict[int, tuple[int, Value]] = field(default_factory=dict)  # by id: 0, 1, ... along
     from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)
     extent_names: dict[str, str] = field(default_factory=dict)

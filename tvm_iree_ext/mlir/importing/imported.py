@@ -31,12 +31,21 @@ class Check:
     place: str = ""  # in the file: "12:5"
 
 
+PLAIN_LOOPS = "plain loops"
+LAYOUTS_UNUSED = "layouts unused"
+
+
 @dataclass(frozen=True)
 class Fallback:
-    """An operation that became plain loops although an op of the registry is like it."""
+    """An operation that became less than it might have, and why.
+
+    ``what`` it became is :data:`PLAIN_LOOPS`, although an op of the registry is like it, or a
+    kernel of other layouts than the program says: :data:`LAYOUTS_UNUSED`.
+    """
 
     place: Place
     why: str
+    what: str = PLAIN_LOOPS
 
     def __str__(self) -> str:
         return f"{self.place}: {self.why}"
@@ -78,7 +87,7 @@ class Imported:
     its parameters are the op's operands in the signature's order.  All others are plain loops over
     blocks, to be fused and scheduled, in destination-passing style.  ``helpers`` are the Relax
     functions that entry points name: the bodies of loops and branches, all of whose parameters
-    their caller gives.  ``fallbacks`` are operations that became plain loops and might not have.
+    their caller gives.  ``fallbacks`` are operations that became less than they might have.
     ``states`` are tensors that the program keeps between calls, and what they begin as.
     """
 

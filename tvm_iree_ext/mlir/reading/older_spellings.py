@@ -9,10 +9,24 @@ import re
 from dataclasses import dataclass
 
 from tvm_iree_ext.mlir.reading import form
-from tvm_iree_ext.mlir.reading.older_attributes import Rule, attention, in_clauses, iterator_types
+from tvm_iree_ext.mlir.reading.older_attributes import (
+    Rule,
+    attention,
+    dictionary,
+    in_clauses,
+    iterator_types,
+)
 from tvm_iree_ext.mlir.reading.older_generic import RENAMED, generic
 from tvm_iree_ext.mlir.reading.older_moves import im2col, packing, transfer
-from tvm_iree_ext.mlir.reading.older_text import STRING, Refused, Span, Text, Unfit, WordCursor
+from tvm_iree_ext.mlir.reading.older_text import (
+    STRING,
+    Refused,
+    Span,
+    Text,
+    Unfit,
+    WordCursor,
+    entries,
+)
 
 _NAMES = re.compile(
     r"//[^\n]*"
@@ -35,6 +49,7 @@ _MHLO = (
     "mhlo is today's stablehlo, which IREE's input pipeline takes: --input stablehlo; in Python,"
     ' tvm_iree_ext.frontends.import_lowered(source, "stablehlo")'
 )
+_SHARED = "shared_memory_conversion"
 _MOST_REFUSALS = 20
 
 
@@ -54,16 +69,26 @@ def _reverse(text: Text, name: str, named: Span) -> None:
 
 
 def _to_layout(text: Text, name: str, named: Span) -> None:
-    """``to #layout`` is ``to layout(#layout)``."""
+    """``to #layout`` is ``to layout(#layout)``; ``{shared_memory_conversion}`` stands in ``<>``."""
     words = WordCursor(text, named.end)
     words.take()
     words.take("to")
-    if words.peek() == "layout":
+    if words.skip("layout"):
+        words.group()
+    else:
+        start = words.take().start
+        end = words.group().end if words.peek() == "<" else words.at
+        text.insert(start, "layout(")
+        text.insert(end, ")")
+    if words.peek() != "{":
         return
-    start = words.take().start
-    end = words.group().end if words.peek() == "<" else words.at
-    text.insert(start, "layout(")
-    text.insert(end, ")")
+    attributes = words.group()
+    known = entries(text, attributes)
+    if _SHARED not in known:
+        return
+    span = known.pop(_SHARED)
+    value = "unit" if span is None else text[span]
+    text.replace(attributes, f"<{_SHARED} = {value}>{dictionary(text, known.items())}")
 
 
 def _nested_layout(text: Text, name: str, named: Span) -> None:

@@ -5,7 +5,7 @@ A form is an op with others of its operands or another epilogue; the op's constr
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tvm import ir
@@ -21,6 +21,8 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d_epilogue import with_epilogue
 from tvm_iree_ext.programs.fusion.nest_reads import Axes, Places
 
 Epilogue = Callable[..., ir.Expr]
+
+_LAID_OUT = ("lhs", "rhs", "result")  # operands whose layouts are over their dims
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,12 @@ def _contraction(
         )
     except OpError:
         return None
-    return ContractionForm(made)
+    layouts = op.layouts
+    if layouts is not None and any(
+        set(made.maps[n].dims) != set(op.maps[n].dims) for n in _LAID_OUT
+    ):
+        return None
+    return ContractionForm(replace(made, layouts=layouts))
 
 
 class ConvolutionForm(ProductForm):

@@ -7,6 +7,7 @@ from tvm import tirx
 
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops.base.maps import IndexingMap
 
 MATMUL = ("(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)")
@@ -146,6 +147,26 @@ def test_an_epilogue_sees_numbers_in_the_type_of_sums():
     assert seen == ["int32", "float32", "int32", "bool"]
 
 
+def tile(*shape):
+    """A layout of a shape, whose last dim is a lane each."""
+    ones = (1,) * len(shape)
+    lanes = (*ones[1:], shape[-1])
+    return NestedLayout(ones, ones, ones, lanes, (*shape[:-1], 1), ones, ones)
+
+
+def test_layouts_are_over_dims_however_operands_lie():
+    plain = ops.matmul((4, 8), (8, 2), layouts={"lhs": tile(4, 8), "acc": tile(4, 2)})
+    turned = ops.matmul(
+        (4, 8), (2, 8), transpose_rhs=True, layouts={"rhs": tile(2, 8), "acc": tile(4, 2)}
+    )
+    assert plain.layouts.given["lhs"] == tile(4, 8)
+    assert turned.layouts.given["rhs"] == tile(2, 8)  # d1, d2
+    assert turned.layouts.along("rhs", turned.maps) == tile(2, 8)
+    assert plain.layouts.along("rhs", plain.maps) is None
+    assert plain.attributes["layouts"]["acc"] == str(tile(4, 2))
+    assert plain != ops.matmul((4, 8), (8, 2))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -247,6 +268,26 @@ def test_an_epilogue_sees_numbers_in_the_type_of_sums():
                 indexing_maps=[IndexingMap(1, ((0,),))] * 2 + [IndexingMap(1, ((),))],
             ),
             "the indexing map of result has an axis without a dim",
+        ),
+        (
+            lambda: ops.matmul((4, 8), (8, 4), layouts={"lhs": tile(4, 8), "out": tile(4, 4)}),
+            "layouts has 'out'; expected some of lhs, rhs, acc",
+        ),
+        (
+            lambda: ops.matmul((4, 8), (8, 4), layouts={"lhs": tile(4, 8)}),
+            "layouts has lhs; expected two or all of lhs, rhs, acc",
+        ),
+        (
+            lambda: ops.matmul((4, 8), (8, 4), layouts={"lhs": tile(4), "rhs": tile(8, 4)}),
+            "the layout of lhs has rank 1; expected 2 as lhs has",
+        ),
+        (
+            lambda: ops.matmul((4, 8), (8, 4), layouts={"lhs": tile(4, 8), "rhs": tile(16, 4)}),
+            "the layout of rhs has a tile of 16 along d2; expected 8 as that of lhs has",
+        ),
+        (
+            lambda: ops.matmul((4, 8), (8, 4), mma_kind="MFMA_F32_16x16x16_F16"),
+            "mma_kind is 'MFMA_F32_16x16x16_F16', and there are no layouts",
         ),
     ],
 )

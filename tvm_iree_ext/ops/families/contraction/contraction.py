@@ -29,10 +29,12 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import epilogue_dtype, wide_dtype
+from tvm_iree_ext.ops.base.layouts import LayoutLike
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.ops.families.contraction.lane_layouts import LaneLayouts, lane_layouts
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
 _NAME = "tvm_iree_ext.contraction"
@@ -58,6 +60,7 @@ class Contraction(Op):
     extents: tuple[Extent, ...]
     epilogue: Region | None
     prologue: Region | None = None
+    layouts: LaneLayouts | None = None
 
     name = _NAME
 
@@ -83,6 +86,8 @@ class Contraction(Op):
             found["epilogue"] = self.epilogue.text
         if self.prologue is not None:
             found["prologue"] = self.prologue.text
+        if self.layouts is not None:
+            found |= self.layouts.attributes
         return found
 
     @property
@@ -135,6 +140,8 @@ def contraction(
     prologue_operands: Sequence[OperandLike] = (),
     init: OperandLike | None = None,
     epilogue: RegionLike | None = None,
+    layouts: Mapping[str, LayoutLike] | None = None,
+    mma_kind: Any = None,
     dtype: str = "float32",
     result_dtype: str | None = None,
 ) -> Contraction:
@@ -157,6 +164,10 @@ def contraction(
             so on; yields the element of the result.  Floats come in the type of sums (float32
             where sums are int32), integers below int32 as int32.  It yields the type of sums, or
             float32 where sums are int32 and the result is a float.
+        layouts: which lane holds which element of a workgroup's tile, along the axes of ``lhs``,
+            of ``rhs``, and of the sums, ``acc``, which lie as the result does: two or all of
+            these.  A GPU multiplies by the matrix instruction that has them.
+        mma_kind: the name of that, or IREE's attribute; by default one that the GPU has.
         dtype: element type of operands given as bare shapes.
         result_dtype: by default that of lhs and rhs, float32 or float64 where they differ or have
             8 bits, and int32 where both are int8.
@@ -208,16 +219,19 @@ def contraction(
     settled, extents = resolve_extents(_NAME, types, {name: maps[name] for name in types}, {})
     shape = tuple(extents[axis[0]] if axis else 1 for axis in maps["result"].axes)
     settled["result"] = TensorType(shape, result)
+    if layouts is None and mma_kind is not None:
+        raise OpError(f"{_NAME}: mma_kind is {mma_kind!r}, and there are no layouts")
+    lanes = None if layouts is None else lane_layouts(_NAME, layouts, mma_kind, maps)
     end = _epilogue(settled, others, epilogue)
     if prologue is None:
-        return Contraction(settled, maps, extents, end)
+        return Contraction(settled, maps, extents, end, layouts=lanes)
     wide = wide_dtype(settled.values())
     factor = trace(_NAME, prologue, [wide] * (1 + len(beside)), wide)
     used: list[tirx.Var] = []
     tvm_ffi.structural_walk(factor.body, (tirx.Var, used.append))
     if not any(var.same_as(factor.parameters[0]) for var in used):
         raise OpError(f"{_NAME}: the prologue {factor.text} has no arg0, the element of rhs")
-    return Contraction(settled, maps, extents, end, factor)
+    return Contraction(settled, maps, extents, end, factor, lanes)
 
 
 def matmul(
@@ -229,6 +243,8 @@ def matmul(
     transpose_rhs: bool = False,
     init: OperandLike | None = None,
     epilogue: RegionLike | None = None,
+    layouts: Mapping[str, LayoutLike] | None = None,
+    mma_kind: Any = None,
     dtype: str = "float32",
     result_dtype: str | None = None,
 ) -> Contraction:
@@ -239,7 +255,7 @@ def matmul(
         rhs: (..., k, n), or (..., n, k) with ``transpose_rhs``; or (k,) alone.
         operands: of the epilogue; their axes are the result's last ones, and where an extent is 1
             and the result's is not, or an axis is not there, one element goes for all.
-        init, epilogue, dtype, result_dtype: as of :func:`contraction`.
+        init, epilogue, layouts, mma_kind, dtype, result_dtype: as of :func:`contraction`.
 
     Batches broadcast as in NumPy: an extent of 1 goes with any.
 
@@ -302,6 +318,8 @@ def matmul(
         indexing_maps=maps,
         init=init,
         epilogue=epilogue,
+        layouts=layouts,
+        mma_kind=mma_kind,
         result_dtype=result_dtype,
     )
 

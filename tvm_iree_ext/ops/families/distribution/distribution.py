@@ -27,10 +27,10 @@ from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType, s
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.layout.distribute import simt_shape
 from tvm_iree_ext.layout.ownership import check_hardware
+from tvm_iree_ext.ops.base.layouts import LayoutLike, as_layout
 from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_vector
 from tvm_iree_ext.ops.base.padding import Padding, check_padding, padding_json
-from tvm_iree_ext.ops.families.distribution.to_layout import LayoutLike, as_layout
 
 _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 

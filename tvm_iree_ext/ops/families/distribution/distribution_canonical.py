@@ -46,8 +46,16 @@ def canonical_distribution(op: Distribution, parameters: Parameters) -> None:
 
 @emits_canonical
 def canonical_to_layout(op: ToLayout, parameters: Parameters) -> None:
-    """The block ``to_layout``, a copy."""
+    """The block ``to_layout``, a copy; after ``held``, where lanes hold the value before.
+
+    A copy alone is the value itself to passes over programs, which leave it out.
+    """
     source, result = parameters.buffers["input"], parameters.buffers["result"]
+    if op.moves_between_lanes:
+        held = I.sblock_alloc_buffer(list(source.shape), op.type.dtype)
+        with BlockNest("held", parameters, op.type.shape) as at:
+            I.buffer_store(held, source[tuple(at)], at)
+        source = held
     with BlockNest("to_layout", parameters, op.type.shape) as at:
         I.buffer_store(result, source[tuple(at)], at)
 

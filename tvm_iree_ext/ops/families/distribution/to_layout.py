@@ -9,19 +9,18 @@ had before, which there comes from the context, is a parameter.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
+from math import lcm
 from typing import Any, Literal, get_args
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import LayoutError, OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
-from tvm_iree_ext.layout import Conversion, Movement, NestedLayout, analyse_conversion, parse_layout
+from tvm_iree_ext.layout import Conversion, Movement, NestedLayout, analyse_conversion
+from tvm_iree_ext.ops.base.layouts import LayoutLike, as_layout, as_mma_kind
 from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, as_vector, named_extents
 
-LayoutLike = NestedLayout | str | Mapping[str, Any]
 OperandKind = Literal["tensor", "vector", "buffer"]
 
 _NAME = "iree_vector_ext.to_layout"
@@ -62,6 +61,19 @@ class ToLayout(UncountedOp):
     def moves_between_lanes(self) -> bool:
         """Whether it says how lanes come to hold the value: from which layout, or which way."""
         return self.shared_memory_conversion or self.source_layout is not None
+
+    @property
+    def keeps_lanes(self) -> bool:
+        """Whether lanes certainly hold what they held in the source layout."""
+        source = self.source_layout
+        if source is None:
+            return False
+        subgroups = lcm(source.subgroup_period, self.layout.subgroup_period)
+        lanes = lcm(source.lane_period, self.layout.lane_period)
+        try:
+            return self.conversion_from(source, subgroups, lanes).movement is Movement.FREE
+        except LayoutError:  # too large to look at each element, or held by no hardware
+            return False
 
     def conversion_from(
         self,
@@ -140,34 +152,11 @@ def to_layout(
             f"{_NAME}: shared_memory_conversion is {shared_memory_conversion!r};"
             " expected True or False"
         )
-    try:
-        json.dumps(mma_kind)
-    except (TypeError, ValueError):
-        raise OpError(
-            f"{_NAME}: mma_kind is {mma_kind!r}; expected a text, or plain JSON values"
-        ) from None
     source = None if source_layout is None else as_layout(_NAME, source_layout)
     if source is not None and source.undistributed_shape != nested.undistributed_shape:
         raise OpError(
             f"{_NAME}: source_layout has shape {list(source.undistributed_shape)};"
             f" expected {list(nested.undistributed_shape)} as the layout has"
         )
-    return ToLayout(kind, nested, shared_memory_conversion, mma_kind, source)
-
-
-def as_layout(op: str, layout: object) -> NestedLayout:
-    """A layout given in one of three ways.
-
-    Raises:
-        OpError: for anything else, and for a text or lists that are at fault.
-    """
-    try:
-        if isinstance(layout, NestedLayout):
-            return layout
-        if isinstance(layout, str):
-            return parse_layout(layout)
-        if isinstance(layout, Mapping):
-            return NestedLayout(**layout)
-    except (LayoutError, TypeError) as error:
-        raise OpError(f"{op}: layout: {error}") from None
-    raise OpError(f"{op}: layout is {layout!r}; expected a NestedLayout, its text or its lists")
+    named = as_mma_kind(_NAME, mma_kind)
+    return ToLayout(kind, nested, shared_memory_conversion, named, source)
