@@ -155,17 +155,6 @@ def test_parts_of_complex_numbers_stand_along_the_last_axis(static):
     np.testing.assert_array_equal(words, floats[:12].view("i4"))
 
 
-def test_a_bitcast_to_elements_of_another_width_is_refused(imported):
-    text = """
-    func.func @f(%a: tensor<8xi8>) -> tensor<2xi32> {
-      %0 = iree_tensor_ext.bitcast %a : tensor<8xi8> -> tensor<2xi32>
-      return %0 : tensor<2xi32>
-    }
-    """
-    with pytest.raises(MlirError, match="of int8 to int32; types of as many bits are supported"):
-        imported(text)
-
-
 def test_padding_below_no_elements_is_refused(imported):
     text = """
     func.func @f(%a: tensor<?x3xf32>) -> tensor<?x?xf32> {

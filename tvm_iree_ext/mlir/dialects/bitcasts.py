@@ -1,4 +1,11 @@
-"""The same bits as elements of another type: ``tensor.bitcast``, ``iree_tensor_ext.bitcast``."""
+"""The same bits as elements of another type: ``tensor.bitcast``, and those of IREE's dialects.
+
+Elements of fewer bits lie in those of more from the lowest bit on.  An i1 takes a byte, where it is
+not packed: then it is a bit.
+"""
+
+from math import prod
+from typing import Any
 
 from tvm import tirx
 
@@ -13,6 +20,7 @@ from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 from tvm_iree_ext.mlir.scalars.arith_floats import from_pattern, pattern_of
+from tvm_iree_ext.tir.tir_expressions import i64
 
 
 def bitcast(scope: Scope, value: AnyTensor, own: Element) -> Tensor:
@@ -43,9 +51,67 @@ def _reshaped_bitcast(scope: Scope, op: form.ParsedOperation) -> Value:
     if own.is_complex and not came.is_complex and came.bits == own.part.bits:
         parts = bitcast(scope, reshaped(scope, value, (*shape, 2)), own.part)
         return _joined(scope, parts, own)
-    if came.is_complex != own.is_complex or came.bits != own.bits:
-        raise Unsupported(f"of {came.name} to {own.name}; types of as many bits are supported")
+    stored, wanted = _stored_bits(op.operands[0]), _stored_bits(op.results[0])
+    if came.is_complex != own.is_complex or (came.is_complex and came.bits != own.bits):
+        raise Unsupported(f"of {came.name} to {own.name}")
+    if stored != wanted:
+        return _repacked(scope, value, stored, Tensor(shape, own, ()), wanted)
     return bitcast(scope, reshaped(scope, value, shape), own)
+
+
+def _stored_bits(value: form.ParsedValue) -> int:
+    """How many bits an element takes."""
+    kind = kind_of(value)
+    if kind.kind != "bool":
+        return kind.bits
+    return 1 if isinstance(value.type, form.ParsedTensorType) and value.type.packed else 8
+
+
+def _repacked(scope: Scope, value: AnyTensor, stored: int, like: Tensor, wanted: int) -> Tensor:
+    """Elements of ``stored`` bits as elements of ``wanted`` bits, as ``like`` says.
+
+    What bits there are none for, as past the end of what is packed, are 0.
+    """
+    few, many = sorted((stored, wanted))
+    if many % few:
+        raise Unsupported(f"of elements of {stored} bits to ones of {wanted}")
+    several, came, own = many // few, value.element, like.element
+    counts = [prod(e for e in shape if isinstance(e, int)) for shape in (value.shape, like.shape)]
+    static = all(isinstance(e, int) for e in (*value.shape, *like.shape))
+    if static and -(-counts[0] * stored // 8) != -(-counts[1] * wanted // 8):
+        raise Unsupported(f"of {counts[0]} elements of {stored} bits to {counts[1]} of {wanted}")
+    total: Any = 1
+    for one in value.shape:
+        total = total * one
+    total = scope.simple(total)
+    flat = reshaped(scope, value, (total,))
+    word = f"uint{max(many, 8)}"
+
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
+        place: Expr = i64(0)
+        for index, one in zip(at, like.shape, strict=True):
+            place = place * kernel.extent(one) + index
+
+        def pattern(index: Expr) -> Expr:
+            """An element's bits; of one past the end, none."""
+            held = pattern_of(kernel.element(flat, [index]), came)
+            inside = index < kernel.extent(total)
+            nothing = tirx.const(0, str(held.ty.dtype))
+            return tirx.Cast(word, tirx.if_then_else(inside, held, nothing))
+
+        if stored > wanted:
+            shift = tirx.Cast(word, tirx.floormod(place, i64(several)) * wanted)
+            bits = pattern(tirx.floordiv(place, i64(several))) >> shift
+            found = bits & tirx.const((1 << wanted) - 1, word)
+        else:
+            found = tirx.const(0, word)
+            for number in range(several):
+                bits = pattern(place * several + number)
+                found = found | (bits << tirx.const(number * stored, word))
+        narrow = tirx.Cast(f"uint{max(wanted, 8)}", found)
+        return kernel.as_parts(from_pattern(narrow, own), own)
+
+    return moved(scope, "bitcast", [flat], like.shape, own, part)
 
 
 def _split(scope: Scope, value: AnyTensor) -> Tensor:
@@ -70,6 +136,7 @@ def _joined(scope: Scope, parts: Tensor, own: Element) -> Tensor:
 
 
 BITCASTS = {
+    "flow.tensor.bitcast": _reshaped_bitcast,
     "iree_tensor_ext.bitcast": _reshaped_bitcast,
     "tensor.bitcast": _bitcast,
 }

@@ -14,6 +14,9 @@ import numpy as np
 BYTECODE = b"ML\xefR"
 """What a module in MLIR's bytecode begins with; no text does."""
 
+PACKED = "#iree_encoding.packed_storage"
+"""The encoding of a tensor of i1 whose elements are stored as bits."""
+
 
 @dataclass(frozen=True)
 class ParsedScalarType:
@@ -27,15 +30,20 @@ class ParsedScalarType:
 
 @dataclass(frozen=True)
 class ParsedTensorType:
-    """A ranked tensor; an extent that is not known is None.  ``vector`` marks MLIR's vectors."""
+    """A ranked tensor; an extent that is not known is None.  ``vector`` marks MLIR's vectors.
+
+    ``packed`` says that IREE stores the elements, i1, as bits.
+    """
 
     shape: tuple[int | None, ...]
     dtype: str
     vector: bool = False
+    packed: bool = False
 
     def __str__(self) -> str:
         extents = "".join("?x" if one is None else f"{one}x" for one in self.shape)
-        return f"{'vector' if self.vector else 'tensor'}<{extents}{self.dtype}>"
+        packed = f", {PACKED}" if self.packed else ""
+        return f"{'vector' if self.vector else 'tensor'}<{extents}{self.dtype}{packed}>"
 
 
 @dataclass(frozen=True)

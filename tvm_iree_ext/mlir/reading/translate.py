@@ -151,8 +151,10 @@ class Translator:
             inputs, results = (tuple(map(self.type, t)) for t in (type_.inputs, type_.results))
             return form.FunctionType(inputs, results)
         vector = isinstance(type_, ir.VectorType)
+        encoding = getattr(type_, "encoding", None)
+        packed = encoding is not None and str(encoding) == form.PACKED
         if (vector and not type_.scalable) or (
-            isinstance(type_, ir.RankedTensorType) and type_.encoding is None
+            isinstance(type_, ir.RankedTensorType) and (encoding is None or packed)
         ):
             shape = tuple(
                 None if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
@@ -160,8 +162,10 @@ class Translator:
             )
             static = [extent for extent in shape if extent is not None]
             dtype = _dtype_of(type_.element_type)
+            # Only bits are packed: elements of other types lie as they do without.
+            packed = packed and dtype == "bool"
             if dtype and int(np.prod(static, dtype=object)) <= _MOST_ELEMENTS:
-                return form.ParsedTensorType(shape, dtype, vector)
+                return form.ParsedTensorType(shape, dtype, vector, packed)
         elif dtype := _dtype_of(type_):
             return form.ParsedScalarType(dtype)
         return form.OtherType(_cut(type_))
