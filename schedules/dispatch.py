@@ -37,6 +37,7 @@ from tvm_iree_ext.schedules.cpu.vector_program_rule import CpuVectorProgram
 from tvm_iree_ext.schedules.cpu.winograd.winograd_rule import CpuWinograd
 from tvm_iree_ext.schedules.empty_operands_rule import CpuOfNothing, GpuOfNothing, OrOfNothing
 from tvm_iree_ext.schedules.gpu.arg_compare_rule import GpuArgCompare
+from tvm_iree_ext.schedules.gpu.attention.attention_loops_rule import GpuAttentionLoops
 from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_rule import GpuConv2d
@@ -114,6 +115,7 @@ RULES: tuple[Rule, ...] = (
     CpuVectorProgram(),
     GpuArgCompare(),
     GpuAttention(),
+    GpuAttentionLoops(),
     GpuContraction(),
     GpuGroupedMatmul(),
     GpuConv2d(),

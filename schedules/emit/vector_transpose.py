@@ -6,9 +6,10 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.schedules.emit.index_arithmetic import divide
 from tvm_iree_ext.schedules.emit.iteration_space import At, OperandView
 from tvm_iree_ext.schedules.emit.vector_loops import serial
-from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known, run
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, run
 
 
 def transpose(vectors: Sequence[Expr]) -> list[Expr]:
@@ -78,10 +79,7 @@ def load_transposed(
     ``vector_columns`` from 0 on lie next to each other in memory.
     """
     lanes = len(rows)
-    blocks = tirx.floordiv(i64(vector_columns), i64(lanes))
-    static = known(vector_columns)
-    if static is not None:
-        blocks = i64(static // lanes)
+    blocks = divide(vector_columns, lanes)[0]
     with serial(blocks) as block:
         first = column(block * lanes)
         values = [convert(view.load({**row, **first}, view.loaded, lanes)) for row in rows]
@@ -97,8 +95,8 @@ def store_transposed(
     view: OperandView,
     rows: Sequence[At],
     column: Callable[[Index], At],
-    columns: int,
-    vector_columns: int,
+    columns: Index,
+    vector_columns: Index,
     *,
     vector: Callable[[Index], Expr],
     element: Callable[[Index, int], Expr],
@@ -109,7 +107,7 @@ def store_transposed(
     lie next to each other in memory.
     """
     lanes = len(rows)
-    blocks = vector_columns // lanes
+    blocks = divide(vector_columns, lanes)[0]
     with serial(blocks) as block:
         values = transpose([vector(block * lanes + j) for j in range(lanes)])
         for row, value in zip(rows, values, strict=True):

@@ -181,7 +181,7 @@ class AttentionOperands:
         self,
         name: str,
         target: Any,
-        width: int,
+        width: Index,
         outer: At,
         first_key: Expr,
         keys: Index,
@@ -193,11 +193,13 @@ class AttentionOperands:
         """
         view, dims = self.views[name], self.columns(name)
         dtype = self.op.compute_dtype
-        count = known(self.space.count(dims)) or 0
-        blocks = (known(view.along(dims)) or 0) // lanes
+        count = self.space.count(dims)
+        blocks = emit.divide(view.along(dims), lanes)[0]
+        number = known(blocks)
+        few = number is not None and number <= 32
         with serial(keys) as key:
             at = {**outer, **self.key_at(first_key + key)}
-            with (I.unroll if blocks <= 32 else I.serial)(i64(0), i64(blocks)) as block:
+            with (I.unroll if few else I.serial)(i64(0), blocks) as block:
                 here = {**at, **self.space.spread(block * lanes, dims)}
                 value = view.load(here, dtype, lanes)
                 I.buffer_store(target, value, [key, emit.run(block * lanes, lanes)])

@@ -52,10 +52,7 @@ _REGIONS = (*[None] * len(_TEXTS), *_TEXTS, _soft_cap, _leaky)
 def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, Any]]:
     """An op and operands that fit it; some extents of the op are symbols."""
     op = (_by_layout if rng.random() < 0.5 else _by_maps)(rng, online)
-    sizes = {
-        name: int(rng.integers(1, 4)) if name.startswith("batch") else _length(rng)
-        for name in op.signature.symbols
-    }
+    sizes = {name: _size(rng, name) for name in op.signature.symbols}
     operands: dict[str, Any] = {}
     for operand in op.signature.arguments:
         shape = tuple(sizes[e] if isinstance(e, str) else e for e in operand.shape)
@@ -95,6 +92,13 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
     infinite = plain and rng.random() < 0.5
     array = operands[name]
     array.flat[rng.integers(array.size)] = np.inf if infinite else np.nan
+
+
+def _size(rng: Generator, name: str) -> int:
+    """What a symbol may be, by how it is named here."""
+    if name.startswith("batch"):
+        return int(rng.integers(1, 4))
+    return pick(rng, _WIDTHS) if name in ("width", "columns") else _length(rng)
 
 
 def _length(rng: Generator) -> int:
@@ -143,13 +147,18 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
             symbol if rng.random() < 0.6 else extent
             for symbol, extent in (("batch", batch), ("rows", rows), ("keys", keys))
         )
-    width, columns = pick(rng, _WIDTHS), pick(rng, _WIDTHS)
+    width: Extent = pick(rng, _WIDTHS)
+    columns: Extent = pick(rng, _WIDTHS)
+    if rng.random() < 0.1:
+        width, columns = "width" if rng.random() < 0.7 else width, "columns"
 
-    def shape(head_count: int, length: Extent, last: int) -> tuple[Extent, ...]:
+    def shape(head_count: int, length: Extent, last: Extent) -> tuple[Extent, ...]:
         by_letter = {"b": batch, "h": head_count, "s": length, "d": last}
         return tuple(by_letter[letter] for letter in layout)
 
     keywords = _common(rng, online) | {"layout": layout}
+    if width == "width" and keywords["scale"] is None:
+        keywords["scale"] = 0.2
     if rng.random() < 0.5:
         # A name is a number here, as the query's heads are one.
         full: tuple[Extent, ...] = (batch, heads if rng.random() < 0.8 else "heads", rows, keys)

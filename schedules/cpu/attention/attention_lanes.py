@@ -67,8 +67,7 @@ class LanesForm:
         self.outer_dims = op.dims["b"] + op.dims["m"][:split]
         self.rows = space.count(self.row_dims)
         self.keys = space.count(op.dims["k2"])
-        self.k1 = known(space.count(op.dims["k1"])) or 0
-        self.n = known(space.count(op.dims["n"])) or 0
+        self.k1, self.n = (_count(space.count(op.dims[role])) for role in ("k1", "n"))
         self.query_lines = self.k1
         self.output_lines = self.n
         self.finishes = op.region is not None or "mask" in op.maps or op.band is not None
@@ -421,10 +420,14 @@ class LanesForm:
                 add=self.add,
             )
 
-        with serial(self.n // rows) as block:
+        blocks, rest = emit.divide(self.n, rows)
+        with serial(blocks) as block:
             tile(block * rows, rows)
-        if self.n % rows:
-            tile(self.n // rows * rows, self.n % rows)
+        if (left := known(rest)) is None:
+            with serial(rest) as column:
+                tile(blocks * rows + column, 1)
+        elif left:
+            tile(blocks * rows, left)
 
     def value_scalar(self, first_key: Expr, k: Expr, column: Index) -> Expr:
         """The factor of a step of the second product."""
@@ -453,7 +456,13 @@ class LanesForm:
                 self.lane_rows(group * self.lanes),
                 lambda c: self.space.spread(c, dims),
                 self.n,
-                known(view.along(dims)) or 0,
+                view.along(dims),
                 vector=lambda c: self.output[line + c, lanes] * self.rescale[place],
                 element=lambda c, lane: self.output[line + c, lane] * self.rescale[base + lane],
             )
+
+
+def _count(columns: Index) -> Any:
+    """Columns as a number, where they are one at build time."""
+    number = known(columns)
+    return columns if number is None else number

@@ -5,7 +5,6 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.lowering_config import LoweringConfig
-from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
@@ -49,6 +48,9 @@ _PRODUCT_TILES = 2
 _TILED_ROWS = 1024
 _TILED_VECTORS, _TILED_KEYS = 2, 256
 
+# What tiles are made for where only a call tells the columns of k1 or n.
+_USUAL_COLUMNS = 64
+
 # Rows, in vectors of them, up to which a tuner tries the form for few.
 _MOST_ROWS_IN_VECTORS = 4
 
@@ -59,12 +61,6 @@ class CpuAttention(CpuRule):
     name = "cpu.attention"
     lowers = Attention
 
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if (reason := super().applies(op, target)) is not None or not isinstance(op, Attention):
-            return reason
-        return dynamic_columns(op)
-
     def usual(self, op: Attention, target: Target) -> AttentionConfig:
         """Tiles that keep accumulators in registers and the tiles of a step in the second cache."""
         features = cpu_features(target)
@@ -73,7 +69,8 @@ class CpuAttention(CpuRule):
         # With few rows most lanes would be idle.  Measured: the forms break even at some 10 rows
         # of 16 lanes, and at 16 where the other form has to convert key and value first.
         in_place = _reads_in_place(op, "key") and _reads_in_place(op, "value")
-        if rows is not None and rows <= (max(lanes // 2, 1) if in_place else lanes):
+        few = rows is not None and rows <= (max(lanes // 2, 1) if in_place else lanes)
+        if few and dynamic_columns(op) is None:
             return self._rows_config(op, features, lanes)
         return self._lanes_config(op, features, lanes, _forms(op, features)[0])
 
@@ -115,7 +112,8 @@ class CpuAttention(CpuRule):
                 )
             )
         rows = _static_count(op, "m")
-        if rows is not None and rows <= _MOST_ROWS_IN_VECTORS * full:
+        few = rows is not None and rows <= _MOST_ROWS_IN_VECTORS * full
+        if few and dynamic_columns(op) is None:
             cores = features.cores
             forms.append(
                 form(
@@ -151,8 +149,9 @@ class CpuAttention(CpuRule):
         # and half of them have so many numbers of 32 bits.
         key_numbers = features.first_cache_bytes * 3 // 16
         row_numbers = features.second_cache_bytes // 8
-        small = op.count("k1") * _KEYS <= key_numbers
-        tile_m = min(_ROWS, row_numbers // (op.count("k1") + op.count("n")))
+        k1, n = (_columns(op, role) for role in ("k1", "n"))
+        small = k1 * _KEYS <= key_numbers
+        tile_m = min(_ROWS, row_numbers // (k1 + n))
         tile_k2 = _KEYS if small else _KEYS // 2
         if algorithm == PAIRS:
             promote = tuple(sorted(copied_operands(op)))
@@ -200,7 +199,7 @@ class CpuAttention(CpuRule):
     def parse(self, op: Attention, target: Target, config: LoweringConfig) -> AttentionConfig:
         """The rule's numbers in a config."""
         features, check = cpu_features(target), self.check(config)
-        found = [*_forms(op, features), ROWS]
+        found = [*_forms(op, features), *([ROWS] if dynamic_columns(op) is None else [])]
         typed = AttentionConfig.parse(check, *(form for form in _ORDER if form in found))
         if least := {PAIRS: LEAST_LANES, MATRIX: TILE}.get(typed.algorithm):
             check.lanes(least, features.lanes(32))
@@ -210,7 +209,7 @@ class CpuAttention(CpuRule):
             check.expect(given == tiles, field, dict(given), f"tiles for {', '.join(tiles)}")
         (_check_rows if typed.algorithm == ROWS else _check_many)(op, check, typed)
         m, k2 = typed.rows, typed.keys
-        columns = op.count("k1") + op.count("n")
+        columns = _columns(op, "k1") + _columns(op, "n")
         part = m if typed.algorithm == ROWS else typed.vectors * typed.lanes
         scratch = (columns * (m + k2) + 2 * part * k2) * item_bytes(op.compute_dtype)
         check.need(
@@ -232,6 +231,8 @@ class CpuAttention(CpuRule):
 
 def _forms(op: Attention, features: CpuFeatures) -> list[str]:
     """The forms for many rows that there are for an op, the fastest first."""
+    if dynamic_columns(op) is not None:
+        return [LANES]
     by_instruction = {MATRIX: tile_product(op, features), PAIRS: pairs_product(op, features)}
     return [*(form for form, found in by_instruction.items() if found), LANES]
 
@@ -280,6 +281,12 @@ def _static_count(op: Attention, role: str) -> int | None:
     if any(isinstance(op.extents[dim], str) for dim in op.dims[role]):
         return None
     return op.count(role)
+
+
+def _columns(op: Attention, role: str) -> int:
+    """The columns of k1 or n; where a call tells them, what is usual."""
+    known = _static_count(op, role)
+    return _USUAL_COLUMNS if known is None else known
 
 
 def _in_vectors(op: Attention, name: str, lanes: int) -> bool:

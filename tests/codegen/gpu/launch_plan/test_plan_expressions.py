@@ -24,3 +24,13 @@ def test_an_expression_means_in_python_what_it_means_in_tir(n):
     name = names.name(variable)
     text = names.number(tirx.max(blocks * 64 - variable, tirx.floormod(variable, 7)))
     assert eval(str(text), {"min": min, "max": max}, {name: n}) == max(-n % 64, n % 7)
+
+
+def test_a_division_that_was_moved_out_of_its_branch_does_not_trap():
+    a, b = (tirx.Var(name, "int64") for name in "ab")
+    names = Names()
+    known = {names.name(a): 7, names.name(b): 0}
+    for divided in (tirx.floordiv, tirx.floormod, tirx.truncdiv, tirx.truncmod):
+        text = str(names.number(divided(a, b)))
+        eval(text, {"max": max}, known)
+        assert eval(text, {"max": max}, known | {"b": 4}) == int(divided(7, 4))

@@ -483,7 +483,8 @@ def test_refuses_splits_that_are_no_number(splits):
         build(op, "llvm:znver4", config)
 
 
-def test_refuses_a_dynamic_head_dim():
-    op = ops.attention(*[(1, 1, 8, "d")] * 3, scale=1.0)
-    with pytest.raises(ScheduleError, match=r"no schedule for llvm.*k1 extent d is dynamic"):
-        build(op)
+@pytest.mark.parametrize("rows", [2, 40])
+def test_head_dims_may_be_known_at_call_time(rows):
+    op = ops.attention((1, 1, rows, "k1"), (1, 1, 33, "k1"), (1, 1, 33, "n"), scale=0.3)
+    for width, columns in ((1, 1), (17, 40), (64, 64)):
+        check(op, *arrays(rows, 33, width, columns))

@@ -10,11 +10,13 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.attention import run_reference, tolerance
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
+from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.attention.attention_planning import plan_attention
 from tvm_iree_ext.schedules.gpu.attention.attention_products import Feed
 from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
 from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.verify import check_op
 
 RULE = GpuAttention()
 CHIPS = ("cuda:sm_80", "rocm:gfx942", "rocm:gfx1100", "rocm:gfx1201")
@@ -190,6 +192,25 @@ def test_what_does_not_apply_says_why():
     wide = (1, 1, 64, 8192)
     refusal("shared memory", ops.attention(wide, wide, wide, dtype="float16"))
     refusal("llvm is not a GPU target", ops.attention(shape, shape, shape), "llvm")
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+def test_head_dims_may_be_known_at_call_time(target):
+    types = [TensorType((1, 2, e, d), "float16") for e, d in ((9, "k1"), (20, "k1"), (20, "n"))]
+    rng = np.random.default_rng(0)
+    shapes = ((1, 2, 9, 12), (1, 2, 20, 12), (1, 2, 20, 7))
+    operands = {
+        name: rng.standard_normal(shape).astype("float16")
+        for name, shape in zip(("query", "key", "value"), shapes, strict=True)
+    }
+    report = check_op(ops.attention(*types, scale=0.3), operands, target, simulate=True)
+    assert report.status == "passed", report
+
+
+def test_head_dims_beyond_shared_memory_have_a_kernel():
+    shape = (1, 1, 2, 8192)
+    op = ops.attention(shape, shape, shape, dtype="float16")
+    assert choose(op, make_target("cuda:sm_80")).name == "gpu.attention_loops"
 
 
 REFUSED = {

@@ -28,8 +28,6 @@ _BINARY: dict[str, Callable[[], ast.operator]] = {
     "Add": ast.Add,
     "Sub": ast.Sub,
     "Mul": ast.Mult,
-    "FloorDiv": ast.FloorDiv,
-    "FloorMod": ast.Mod,
     "LShift": ast.LShift,
     "RShift": ast.RShift,
     "bitwise_and": ast.BitAnd,
@@ -45,6 +43,13 @@ _COMPARE: dict[str, Callable[[], ast.cmpop]] = {
     "LE": ast.LtE,
     "GT": ast.Gt,
     "GE": ast.GtE,
+}
+_DIVISIONS: dict[str, Callable[[], ast.operator]] = {
+    "FloorDiv": ast.FloorDiv,
+    "FloorMod": ast.Mod,
+    # Python has no division towards 0; extents are not below it.
+    "Div": ast.FloorDiv,
+    "Mod": ast.Mod,
 }
 _LOGIC: dict[str, Callable[[], ast.boolop]] = {"And": ast.And, "Or": ast.Or}
 
@@ -102,12 +107,10 @@ class Names:
             return ast.UnaryOp(ast.Not(), self._expression(node.a))
         if kind in ("Min", "Max"):
             return self._call(kind.lower(), node.a, node.b)
-        if kind == "Div":
-            whole = "int" in str(node.ty.dtype)
-            # Python has no division towards 0; extents are not below it.
-            return self._binary(ast.FloorDiv() if whole else ast.Div(), node.a, node.b)
-        if kind == "Mod":
-            return self._binary(ast.Mod(), node.a, node.b)
+        if kind == "Div" and _is_float(str(node.ty.dtype)):
+            return self._binary(ast.Div(), node.a, node.b)
+        if kind in _DIVISIONS:
+            return self._divided(_DIVISIONS[kind](), node.a, node.b)
         if kind == "Select":
             return self._choice(node.condition, node.true_value, node.false_value)
         if kind == "Cast":
@@ -122,6 +125,17 @@ class Names:
     def _binary(self, operator: ast.operator, a: Any, b: Any) -> ast.expr:
         return ast.BinOp(self._expression(a), operator, self._expression(b))
 
+    def _divided(self, operator: ast.operator, a: Any, b: Any) -> ast.expr:
+        """A division of whole numbers, the divisor of which is never below 0.
+
+        It is 0 where TVM has moved a division out of the branch that asks for its divisor; the
+        result is then not used.
+        """
+        divisor = self._expression(b)
+        if not (isinstance(divisor, ast.Constant) or _is_positive(b)):
+            divisor = ast.Call(ast.Name("max"), [ast.Constant(1), divisor], [])
+        return ast.BinOp(self._expression(a), operator, divisor)
+
     def _choice(self, condition: Any, yes: Any, no: Any) -> ast.expr:
         return ast.IfExp(self._expression(condition), self._expression(yes), self._expression(no))
 
@@ -134,6 +148,12 @@ class Names:
         if source == target:
             return self._expression(node.value)
         return self._call("float" if target else "int", node.value)
+
+
+def _is_positive(node: Any) -> bool:
+    """Whether the larger of a number from 1 and another is asked for."""
+    numbers = (node.a, node.b) if type(node).__name__ == "Max" else ()
+    return any(type(one).__name__ == "IntImm" and int(one) > 0 for one in numbers)
 
 
 def _is_float(dtype: str) -> bool:
