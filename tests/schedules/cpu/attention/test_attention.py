@@ -487,4 +487,4 @@ def test_refuses_splits_that_are_no_number(splits):
 def test_head_dims_may_be_known_at_call_time(rows):
     op = ops.attention((1, 1, rows, "k1"), (1, 1, 33, "k1"), (1, 1, 33, "n"), scale=0.3)
     for width, columns in ((1, 1), (17, 40), (64, 64)):
-        check(op, *arrays(rows, 33, width, columns))
+        check(op, *arrays(rows, 33, width, columns, heads=1))
