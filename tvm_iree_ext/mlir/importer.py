@@ -26,6 +26,7 @@ from tvm_iree_ext.mlir.dialects.func_dialect import (
     is_public,
     materialised,
 )
+from tvm_iree_ext.mlir.dialects.simt_values import SimtValues
 from tvm_iree_ext.mlir.dialects.tensor_extents import scalar
 from tvm_iree_ext.mlir.dialects.unused_results import drop_unused_results
 from tvm_iree_ext.mlir.importing.boundary import Boundary, seen
@@ -128,6 +129,7 @@ def _function(
 ) -> EntryPoint | None:
     """Emit a Relax function; None where something in it is not supported."""
     function = FunctionImport(program, program.symbol(name), program.builder)
+    function.simt = SimtValues(op)
     scope = Scope(function, 0, (str(op.attributes["sym_name"]),))
     before = len(program.problems)
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tvm_iree_ext.mlir.base.ir_values import SCALARS, Value
+from tvm_iree_ext.mlir.base.ir_values import SCALARS, HeldByLanes, Tensor, Value
 from tvm_iree_ext.mlir.dialects.bitcasts import BITCASTS
 from tvm_iree_ext.mlir.dialects.cf_assert import ASSERTS
 from tvm_iree_ext.mlir.dialects.check_dialect import CHECKS
@@ -18,6 +18,7 @@ from tvm_iree_ext.mlir.dialects.linalg_convolutions import CONVOLUTIONS
 from tvm_iree_ext.mlir.dialects.linalg_generic import emit, loops_of
 from tvm_iree_ext.mlir.dialects.linalg_named import LOOPS, NAMED
 from tvm_iree_ext.mlir.dialects.scf_dialect import SCF
+from tvm_iree_ext.mlir.dialects.simt_values import on_wholes
 from tvm_iree_ext.mlir.dialects.tensor_dialect import TENSORS, at_places
 from tvm_iree_ext.mlir.dialects.tensor_slices import SLICES
 from tvm_iree_ext.mlir.dialects.util_globals import GLOBALS
@@ -73,6 +74,13 @@ def supported() -> list[str]:
 def elementwise(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """A scalar operation on tensors: element by element."""
     values: list[Any] = [scope.value(value) for value in op.operands]
+    if any(isinstance(one, HeldByLanes) for one in values):
+        wholes = _elementwise(scope, op, on_wholes(values))
+        return [HeldByLanes(one, value) for one, value in zip(wholes, op.results, strict=True)]
+    return list(_elementwise(scope, op, values))
+
+
+def _elementwise(scope: Scope, op: form.ParsedOperation, values: list[Any]) -> list[Tensor]:
     shapes = [one.shape for one in values if not isinstance(one, SCALARS)]
     shape = shapes[0]
     values = [one if isinstance(one, SCALARS) else as_shape(scope, one, shape) for one in values]

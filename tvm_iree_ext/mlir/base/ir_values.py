@@ -95,6 +95,14 @@ class Other:
     of: Any = None
 
 
+@dataclass(frozen=True, eq=False)
+class HeldByLanes:
+    """What lanes hold of a vector: the whole vector, and the value of the IR that is held."""
+
+    whole: "AnyTensor"
+    value: form.ParsedValue
+
+
 @dataclass(frozen=True)
 class Failed:
     """What an operation that could not be imported would have given."""
@@ -102,7 +110,7 @@ class Failed:
 
 AnyTensor: TypeAlias = Tensor | Splat | Empty | Constant
 Scalar: TypeAlias = Number | Symbol | Applied
-Value: TypeAlias = AnyTensor | Scalar | Other | Failed
+Value: TypeAlias = AnyTensor | Scalar | HeldByLanes | Other | Failed
 
 TENSORS = (Tensor, Splat, Empty, Constant)
 SCALARS = (Number, Symbol, Applied)

@@ -13,6 +13,7 @@ from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
     TENSORS,
+    HeldByLanes,
     Number,
     Other,
     Shape,
@@ -23,6 +24,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
 from tvm_iree_ext.mlir.dialects.constants import constant
+from tvm_iree_ext.mlir.dialects.simt_values import argument_shape, distributed, gathered
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape, computed, read_back
 from tvm_iree_ext.mlir.importing.import_state import ProgramImport
@@ -101,6 +103,7 @@ class FunctionArgument:
     inner: Element | None = None
     value: form.ParsedValue | None = None
     is_scalar: bool = False
+    is_held: bool = False  # what lanes hold of a vector
 
     def define(self, scope: Scope) -> None:
         """Say what its value in the IR is, if it has one."""
@@ -111,6 +114,8 @@ class FunctionArgument:
             found = bitcast(scope, Tensor(self.shape, self.element, self.parts), self.inner)
         if self.is_scalar:
             found = read_back(found)
+        if self.is_held:
+            found = gathered(scope, self.value, found)
         is_view = isinstance(self.value.type, form.OtherType)
         scope.define(self.value, Other(VIEW, found) if is_view else found)
 
@@ -151,7 +156,8 @@ def _argument(
     inner = element(kind.dtype)
     own = seen(inner, given.type.dtype if given.type else None, name)
     declared = given.type.shape if given.type else ()
-    shape = tuple(
+    held = None if value is None else argument_shape(scope, value)
+    shape = held or tuple(
         _extent(scope, name, axis, one, None in declared[axis : axis + 1])
         for axis, one in enumerate(getattr(kind, "shape", ()))
     )
@@ -160,9 +166,8 @@ def _argument(
         relax.Var(part, tensor_type(shape, dtype))
         for part, dtype in zip(names, own.storage, strict=True)
     )
-    return FunctionArgument(
-        name, shape, own, parts, inner, value, isinstance(kind, form.ParsedScalarType)
-    )
+    is_scalar = isinstance(kind, form.ParsedScalarType)
+    return FunctionArgument(name, shape, own, parts, inner, value, is_scalar, held is not None)
 
 
 def _extent(scope: Scope, name: str, axis: int, extent: int | None, is_open: bool) -> Any:
@@ -194,6 +199,8 @@ def call(scope: Scope, op: form.ParsedOperation) -> list[Value]:
 
 def materialised(scope: Scope, value: Value) -> Tensor:
     """What a function returns, in memory."""
+    if isinstance(value, HeldByLanes):
+        return distributed(scope, value)
     if isinstance(value, Other) and value.of is not None:
         value = value.of
     if isinstance(value, TENSORS):

@@ -1,18 +1,15 @@
-"""Operations of ``iree_vector_ext`` as the registry's ops; a vector is a tensor here.
-
-``to_simt`` and ``to_simd`` say what each lane holds of a vector, which is no value of a program:
-together they give the vector back, and alone they are refused.
-"""
+"""Operations of ``iree_vector_ext`` as the registry's ops; a vector is a tensor here."""
 
 from dataclasses import replace
 from typing import Any
 
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
-from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Empty, Number, Other, Splat, Value
+from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Empty, Number, Splat, Value
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import arg_compare, map_text
 from tvm_iree_ext.mlir.dialects.lane_layouts import lay_out
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.dialects.simt_values import to_simd, to_simt
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of, tensor_kind
@@ -43,22 +40,6 @@ def _to_layout(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         results = call_op(scope, made, {"input": value}, [value])
     lay_out(scope, results[0], made, value)
     return results
-
-
-def _to_simt(scope: Scope, op: form.ParsedOperation) -> Value:
-    return Other("vector distributed to lanes", (scope.any_tensor(op.operands[0]), op))
-
-
-def _to_simd(scope: Scope, op: form.ParsedOperation) -> Value:
-    found = scope.value(op.operands[0])
-    if not isinstance(found, Other) or not isinstance(found.of, tuple):
-        raise Unsupported(
-            "gathers what lanes hold, which is no value of a program, of what no to_simt gave"
-        )
-    value, _ = found.of
-    if tuple(value.shape) != tuple(tensor_kind(op.results[0]).shape):
-        raise Unsupported("gathers a vector of another shape than to_simt distributed")
-    return value
 
 
 def _transfer(scope: Scope, op: form.ParsedOperation) -> list[Value]:
@@ -110,8 +91,8 @@ def _transfer(scope: Scope, op: form.ParsedOperation) -> list[Value]:
 VECTOR_EXT = {
     "iree_vector_ext.arg_compare": _arg_compare,
     "iree_vector_ext.to_layout": _to_layout,
-    "iree_vector_ext.to_simd": _to_simd,
-    "iree_vector_ext.to_simt": _to_simt,
+    "iree_vector_ext.to_simd": to_simd,
+    "iree_vector_ext.to_simt": to_simt,
     "iree_vector_ext.transfer_gather": _transfer,
     "iree_vector_ext.transfer_scatter": _transfer,
 }

@@ -166,6 +166,7 @@ class FunctionImport:
     elements: dict[int, tuple[Value, tuple[Scalar, ...]]] = field(default_factory=dict)  # by id
     in_place: set[int] = field(default_factory=set)  # operations, by id, that may write so
     laid_out: dict[int, Any] = field(default_factory=dict)  # by id: see dialects/lane_layouts
+    simt: Any = None  # see dialects/simt_values
     counted: dict[int, tuple[int, Value]] = field(default_factory=dict)  # by id: 0, 1, ... along
     from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)
     extent_names: dict[str, str] = field(default_factory=dict)
