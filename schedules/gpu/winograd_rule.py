@@ -62,8 +62,7 @@ class _Tiles:
     def __init__(self, op: Winograd) -> None:
         self.op, self.dtype = op, op.compute_dtype
         self.parameters = Parameters.declare(op)
-        tiled = op.input if op.kind == "output" else op.output
-        self.extents: list[Index] = [self.parameters.extent(e) for e in tiled.shape[2:]]
+        self.extents: list[Index] = op.places(self.parameters)
         self.count = emit.product(self.extents)
 
     def emit(self, shape: WorkgroupShape) -> None:
@@ -91,21 +90,21 @@ class _Tiles:
         return [number, *found]
 
     def _transform(self, element: Element, put: Callable[[int, int, Expr], None]) -> None:
-        """``L X L^T``, by columns and then by rows."""
-        matrix = self.op.matrix
-        rows, columns = len(matrix), len(matrix[0])
+        """``L X R^T``, by columns and then by rows."""
+        down, across = self.op.factors
+        rows, depth, columns = len(down), len(down[0]), len(across[0])
         between = emit.registers(rows * columns, self.dtype)
         for b in range(columns):
-            column = [held(element(a, b)) for a in range(columns)]
-            for p, value in enumerate(multiply(matrix, column, held)):
+            column = [held(element(a, b)) for a in range(depth)]
+            for p, value in enumerate(multiply(down, column, held)):
                 I.buffer_store(between, value, [p * columns + b])
         for p in range(rows):
             row = [between[p * columns + b] for b in range(columns)]
-            for q, value in enumerate(multiply(matrix, row, held)):
+            for q, value in enumerate(multiply(across, row, held)):
                 put(p, q, value)
 
     def _tiled_at(self, number: Expr, p: int, q: int) -> Expr:
-        place = p * self.op.input_tile_size + q
+        place = p * self.op.across(self.op.input_tile_size)[1] + q
         return number + i64(self.count) * place if place else number
 
     def _tiled(self, number: Expr) -> Element:
@@ -118,29 +117,30 @@ class _Tiles:
         I.buffer_store(self.result, cast(value, str(self.result.dtype)), [at])
 
     def _kernel(self, at: list[Expr]) -> Element:
-        """Elements of a filter's kernel: (3, 3, C, F) or (F, C, 3, 3)."""
-        m = len(self.op.matrix[0])
+        """Elements of a filter's kernel: (m, m, C, F) or (F, C, m, m)."""
+        down, across = self.op.factors
+        m = len(across[0])
         if self.op.is_tile:
-            first, step = i64(0), 1
+            first = i64(0)
         elif self.op.channels_last:
             count = emit.product(self.extents)
             return lambda a, b: self._load(
                 i64(count) * (a * m + b) + at[0] * i64(self.extents[1]) + at[1]
             )
         else:
-            first, step = (at[1] * i64(self.extents[0]) + at[0]) * (m * m), 1
-        return lambda a, b: self._load(first + (a * m + b) * step)
+            first = (at[1] * i64(self.extents[0]) + at[0]) * (len(down[0]) * m)
+        return lambda a, b: self._load(first + (a * m + b))
 
     def _load(self, at: Expr) -> Expr:
         return cast(self.source[at], self.dtype)
 
     def _place(self, at: list[Expr]) -> tuple[Expr, Expr, Expr, Expr]:
         """Image, first row and column of a tile, and channel."""
-        r = self.op.output_tile_size
+        down, across = self.op.across(self.op.output_tile_size)
         if self.op.is_tile:
             return i64(0), i64(0), i64(0), i64(0)
         n, h, w, c = at
-        return n, h * r, w * r, c
+        return n, h * down, w * across, c
 
     def _pixel(self, n: Expr, y: Expr, x: Expr, c: Expr) -> Expr:
         _, height, width, channels = map(i64, self.op.plane(self.parameters))
@@ -152,17 +152,18 @@ class _Tiles:
         """Elements of an image's window; 0 past its edges."""
         _, height, width, _ = self.op.plane(self.parameters)
         n, row, column, c = self._place(at)
-        r, size = self.op.output_tile_size, self.op.input_tile_size
+        steps = self.op.across(self.op.output_tile_size)
+        sizes = self.op.across(self.op.input_tile_size)
         tiles = self.extents[1:3] if not self.op.is_tile else (1, 1)
 
-        def reaches(extent: Index, count: Index) -> bool:
+        def reaches(extent: Index, axis: int) -> bool:
             """Whether windows may go past an edge."""
-            known_count, known_extent = known(count), known(extent)
+            known_count, known_extent = known(tiles[axis]), known(extent)
             if known_count is None or known_extent is None:
-                return True
-            return (known_count - 1) * r + size > known_extent
+                return sizes[axis] > 1
+            return (known_count - 1) * steps[axis] + sizes[axis] > known_extent
 
-        down, across = reaches(height, tiles[0]), reaches(width, tiles[1])
+        down, across = reaches(height, 0), reaches(width, 1)
 
         def element(a: int, b: int) -> Expr:
             y, x = row + a, column + b

@@ -44,3 +44,23 @@ def test_one_tile_of_rank_2():
     tile = (np.arange(64) % 5 - 2.0).reshape(8, 8)
     output = reference.output_transform(tile, r=6, channels_last=True)
     assert output[0].tolist() == [0, -2, 7, -13.25, 31, -63.0625]
+
+
+def test_one_dim_is_a_convolution():
+    image, kernels = RNG.standard_normal((2, 13, 3)), RNG.standard_normal((5, 3, 4))
+    tiles = reference.input_transform(image, r=4, m=5, channels_last=True)
+    weights = reference.filter_transform(kernels, r=4, m=5, channels_last=True)
+    products = np.einsum("inwc,icf->inwf", tiles, weights)
+    got = reference.output_transform(products, r=4, m=5, channels_last=True)[:, :9]
+    windows = np.lib.stride_tricks.sliding_window_view(image, 5, 1)
+    np.testing.assert_allclose(got, np.einsum("nwcx,xcf->nwf", windows, kernels), atol=1e-12)
+
+
+def test_one_tile_of_rank_1():
+    line = reference.input_transform(np.array([1.0, 2, 3]), r=2, channels_last=True)
+    assert line.tolist() == [-2, 5, 1, 2]
+    assert reference.filter_transform(np.array([1.0, 2, 3]), r=2, channels_last=True).tolist() == [
+        *[1, 3, 1, 3]
+    ]
+    tile = reference.output_transform(np.array([1.0, 2, 3, 4]), r=2, channels_last=True)
+    assert tile.tolist() == [6, -5]

@@ -35,47 +35,48 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     """From the compute type and the largest sum of magnitudes that the matrices make of a tile.
 
-    Each of the two products adds up at most i terms, so its rounding errors are below some i eps
-    of that sum; the result's own type then rounds once.
+    Each of the products, one for each dim, adds up at most i terms, so its rounding errors are
+    below some i eps of that sum; the result's own type then rounds once.
     """
     assert isinstance(op, Winograd)
     largest = float(np.max(np.abs(operands["input"].astype(np.float64)), initial=0.0))
     row = max(float(sum(map(abs, row))) for row in op.matrix)
     steps = 2.0 * max(8, op.input_tile_size)
-    absolute = steps * dtypes.eps(op.compute_dtype) * row * row * largest
+    absolute = steps * dtypes.eps(op.compute_dtype) * row ** len(op.dims) * largest
     dtype = op.output.dtype
     return {"result": Tolerance(absolute + dtypes.smallest(dtype), 2.0 * dtypes.eps(dtype))}
 
 
 def random_case(rng: Generator, *, make: Make, kind: str) -> tuple[Winograd, dict[str, Any]]:
-    """An op and operands that fit it: each size, both layouts, one tile or many, symbols."""
+    """An op and operands that fit it: each size, one dim or two, both layouts, one tile or many."""
     dtype = pick(rng, ("float32", *dtypes.FLOATS))
     r, m = pick(rng, (2, 4, 6, 6)), pick(rng, (3, 3, 3, 5, 7))
     i = r + m - 1
-    last = bool(rng.random() < 0.5)
-    if kind == "filter":
-        dims: dict[str, Any] = {"kernel_dimensions": (0, 1) if last else (2, 3)}
-    else:
-        dims = {"image_dimensions": (1, 2) if last else (2, 3)}
+    last, count = bool(rng.random() < 0.5), 1 if rng.random() < 0.3 else 2
+    first = (0 if last else 2) if kind == "filter" else 1 if last else 2
+    name = "kernel_dimensions" if kind == "filter" else "image_dimensions"
+    dims: dict[str, Any] = {name: tuple(range(first, first + count))}
     shape: tuple[int, ...]
     is_tile = rng.random() < 0.15
     if is_tile:
         low = i if kind == "output" else m if kind == "filter" else 1
         high = m if kind == "filter" else i
-        shape = tuple(int(e) for e in rng.integers(low, high + 1, 2))
+        shape = tuple(int(e) for e in rng.integers(low, high + 1, count))
     elif kind == "filter":
         c, f = pick(rng, _CHANNELS), pick(rng, _CHANNELS)
-        shape = (m, m, c, f) if last else (f, c, m, m)
+        shape = (*[m] * count, c, f) if last else (f, c, *[m] * count)
     elif kind == "input":
-        n, (h, w) = int(rng.integers(1, 3)), (int(e) for e in rng.integers(m, 30, 2))
+        n, pixels = int(rng.integers(1, 3)), [int(e) for e in rng.integers(m, 30, count)]
         c = pick(rng, _CHANNELS)
-        shape = (n, h, w, c) if last else (n, c, h, w)
+        shape = (n, *pixels, c) if last else (n, c, *pixels)
     else:
-        n, h, w = (int(e) for e in rng.integers(1, 4, 3))
-        shape = (i, i, n, h, w, pick(rng, _CHANNELS))
-    fixed: tuple[int, ...] = {"input": (), "filter": (0, 1) if last else (2, 3), "output": (0, 1)}[
-        kind
-    ]
+        n, *tiles = (int(e) for e in rng.integers(1, 4, count + 1))
+        shape = (*[i] * count, n, *tiles, pick(rng, _CHANNELS))
+    fixed: tuple[int, ...] = {
+        "input": (),
+        "filter": dims[name],
+        "output": tuple(range(count)),
+    }[kind]
     named = some_dynamic(rng, shape, 0.2, static=range(len(shape)) if is_tile else fixed)
     op = make(TensorType(named, dtype), output_tile_size=r, kernel_size=m, **dims)
     return op, {"input": rng.standard_normal(shape).astype(dtypes.numpy_dtype(dtype))}

@@ -92,8 +92,13 @@ def _transformed(matrix: Any, tile: np.ndarray) -> np.ndarray:
 
 
 def input_transform(image: np.ndarray, *, r: int, m: int = 3, channels_last: bool) -> np.ndarray:
-    """(N, H, W, C) or (N, C, H, W) to (i, i, N, H', W', C); a window to a tile."""
+    """(N, H, W, C) or (N, C, H, W) to (i, i, N, H', W', C); a window to a tile.
+
+    Or of one dim: (N, W, C) or (N, C, W) to (i, N, W', C).
+    """
     i = r + m - 1
+    if image.ndim in (1, 3):
+        return _input_line(image, r, m, channels_last)
     if image.ndim == 2:
         window = np.zeros((i, i))
         window[: image.shape[0], : image.shape[1]] = image
@@ -112,7 +117,13 @@ def input_transform(image: np.ndarray, *, r: int, m: int = 3, channels_last: boo
 
 
 def filter_transform(kernels: np.ndarray, *, r: int, m: int = 3, channels_last: bool) -> np.ndarray:
-    """(m, m, C, F) or (F, C, m, m) to (i, i, C, F); a kernel to a tile."""
+    """(m, m, C, F) or (F, C, m, m) to (i, i, C, F); a kernel to a tile.
+
+    Or of one dim: (m, C, F) or (F, C, m) to (i, C, F).
+    """
+    if kernels.ndim in (1, 3):
+        kernels = kernels if channels_last else kernels.transpose(2, 1, 0)
+        return np.tensordot(_of_kernel(r, m)[1], kernels.astype(np.float64), 1)
     if kernels.ndim == 2:
         return _transformed(_of_kernel(r, m)[1], kernels)
     if not channels_last:
@@ -126,6 +137,8 @@ def filter_transform(kernels: np.ndarray, *, r: int, m: int = 3, channels_last: 
 
 def output_transform(tiles: np.ndarray, *, r: int, m: int = 3, channels_last: bool) -> np.ndarray:
     """(i, i, N, H', W', C) to (N, r * H', r * W', C) or (N, C, r * H', r * W'); tile by tile."""
+    if tiles.ndim in (1, 4):
+        return _output_line(tiles, r, m, channels_last)
     if tiles.ndim == 2:
         return _transformed(_of_kernel(r, m)[2], tiles)
     batch, high, wide, channels = tiles.shape[2:]
@@ -134,3 +147,31 @@ def output_transform(tiles: np.ndarray, *, r: int, m: int = 3, channels_last: bo
         tile = _transformed(_of_kernel(r, m)[2], tiles[:, :, n, h, w, c])
         result[n, h * r : (h + 1) * r, w * r : (w + 1) * r, c] = tile
     return result if channels_last else result.transpose(0, 3, 1, 2)
+
+
+def _input_line(image: np.ndarray, r: int, m: int, channels_last: bool) -> np.ndarray:
+    """(N, W, C) or (N, C, W) to (i, N, W', C); a window to a tile."""
+    i, matrix = r + m - 1, np.array(_of_kernel(r, m)[0], np.float64)
+    if image.ndim == 1:
+        return matrix @ np.append(image.astype(np.float64), np.zeros(i - len(image)))
+    if not channels_last:
+        image = image.transpose(0, 2, 1)
+    batch, columns, channels = image.shape
+    wide = -(-(columns - m + 1) // r)
+    result = np.empty((i, batch, wide, channels))
+    for n, w, c in np.ndindex(batch, wide, channels):
+        part = image[n, w * r : w * r + i, c].astype(np.float64)
+        result[:, n, w, c] = matrix @ np.append(part, np.zeros(i - len(part)))
+    return result
+
+
+def _output_line(tiles: np.ndarray, r: int, m: int, channels_last: bool) -> np.ndarray:
+    """(i, N, W', C) to (N, r * W', C) or (N, C, r * W'); tile by tile."""
+    matrix = np.array(_of_kernel(r, m)[2], np.float64)
+    if tiles.ndim == 1:
+        return matrix @ tiles.astype(np.float64)
+    batch, wide, channels = tiles.shape[1:]
+    result = np.empty((batch, wide * r, channels))
+    for n, w, c in np.ndindex(batch, wide, channels):
+        result[n, w * r : (w + 1) * r, c] = matrix @ tiles[:, n, w, c].astype(np.float64)
+    return result if channels_last else result.transpose(0, 2, 1)

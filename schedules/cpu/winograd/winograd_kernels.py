@@ -24,11 +24,11 @@ def emit_filters(op: Winograd, config: WinogradConfig) -> None:
     """The whole function of ``filter_transform``."""
     parameters = Parameters.declare(op)
     source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
-    channels, filters = [parameters.extent(e) for e in op.output.shape[2:]] or [1, 1]
-    i = op.input_tile_size
+    channels, filters = op.places(parameters) or [1, 1]
+    tile = op.across(op.input_tile_size)
 
     def put(p: int, q: int, c: Expr, f: Expr, value: Expr, lanes: int) -> None:
-        at = emit.flat_index([p, q, c, f], (i, i, channels, filters))
+        at = emit.flat_index([p, q, c, f], (*tile, channels, filters))
         winograd_tile.store(result, at, value, lanes)
 
     if op.channels_last:
@@ -40,7 +40,7 @@ def emit_filters(op: Winograd, config: WinogradConfig) -> None:
             """The next vector has its line fetched, unless vectors are lines and overwritten."""
             put(p, q, c, f, value, lanes)
             if exact is None or exact % lanes:
-                after = emit.flat_index([p, q, c, f + lanes], (i, i, 1, count))
+                after = emit.flat_index([p, q, c, f + lanes], (*tile, 1, count))
                 emit.prefetch(result, after, write=True)
 
         every = FilterTransform(op, source, 1, count, put_ahead)
@@ -85,16 +85,15 @@ def emit_images(op: Winograd, config: WinogradConfig) -> None:
     parameters = Parameters.declare(op)
     source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
     plane = op.plane(parameters)
-    tiled = op.output if op.kind == "input" else op.input
-    high, wide = [parameters.extent(e) for e in tiled.shape[3:5]] or [1, 1]
+    _, high, wide, _ = op.places(parameters) or [1, 1, 1, 1]
     tiles = config.tiles
     if isinstance(wide, int):
         tiles = min(tiles, wide)
     batch, _, _, channels = plane
-    i = op.input_tile_size
+    tile = op.across(op.input_tile_size)
 
     def place(a: Index, b: Index, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
-        return emit.flat_index([a, b, n, h, w, channel], (i, i, batch, high, wide, channels))
+        return emit.flat_index([a, b, n, h, w, channel], (*tile, batch, high, wide, channels))
 
     made: type[WinogradRow] = InputRow if op.kind == "input" else OutputRow
 

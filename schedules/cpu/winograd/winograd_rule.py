@@ -65,7 +65,7 @@ def _crowds(op: Winograd) -> bool:
     with AVX2: at 1 KiB lines at once are 1.4 times as fast, at 2 and 4 1.6 to 2, at 512 bytes 0.8
     to 1, where two vectors are only more than registers hold.
     """
-    places = op.output.shape[2:]
+    places = op.output.shape[len(op.dims) :]
     if not op.channels_last or not all(isinstance(extent, int) for extent in places):
         return False
     return prod(places) * item_bytes(op.output.dtype) % SAME_SETS_BYTES == 0

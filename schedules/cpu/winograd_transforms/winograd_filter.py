@@ -26,7 +26,8 @@ class FilterTransform(TileTransform):
     ) -> None:
         super().__init__(op, source)
         self.channels, self.filters, self.put = channels, filters, put
-        self.m = self.tile_columns
+        self.m = len(self.across[0])
+        self.taps = len(self.down[0]) * self.m
 
     def in_place(self, c: Expr, f: Expr, lanes: int) -> None:
         """A vector of filters, which are innermost, at one channel."""
@@ -40,27 +41,27 @@ class FilterTransform(TileTransform):
 
     def _tile(self, element: Callable[[int, int], Expr], c: Expr, f: Expr, lanes: int) -> None:
         """Both products for one vector of kernels."""
-        m, i = self.m, self.tile_rows
+        m, i = self.m, len(self.down)
         tile = emit.registers(i * m * lanes, self.dtype)
         for b in range(m):
-            values = self.product([element(a, b) for a in range(m)])
+            values = self.product(self.down, [element(a, b) for a in range(len(self.down[0]))])
             for p, value in enumerate(values):
                 I.buffer_store(tile, value, [emit.run((p * m + b) * lanes, lanes)])
         for p in range(i):
             row = [tile[emit.run((p * m + b) * lanes, lanes)] for b in range(m)]
-            for q, value in enumerate(self.product(row)):
+            for q, value in enumerate(self.product(self.across, row)):
                 self.put(p, q, c, f, value, lanes)
 
     def transposed(self, begin: Expr, chunk: int, first: Expr, lanes: int) -> None:
         """A vector of filters, which are outermost, at ``chunk`` channels at most."""
-        m = self.m
+        m, taps = self.m, self.taps
         count = I.Bind(i64(emit.smaller(chunk, i64(self.channels) - begin)))
-        kernels = emit.scratch([chunk * m * m, lanes], self.dtype)
-        elements = I.Bind(count * (m * m))
+        kernels = emit.scratch([chunk * taps, lanes], self.dtype)
+        elements = I.Bind(count * taps)
 
         def source(lane: int, element: Index) -> Expr:
             kernel = emit.flat_index([first + lane, begin], (self.filters, self.channels))
-            return kernel * (m * m) + i64(element)
+            return kernel * taps + i64(element)
 
         blocks_of = tirx.floordiv(elements, i64(lanes))
         with serial(blocks_of) as block:
@@ -73,7 +74,7 @@ class FilterTransform(TileTransform):
                 I.buffer_store(kernels, value, [element, i64(lane)])
         with serial(count) as c:
             self._tile(
-                lambda a, b: kernels[c * (m * m) + (a * m + b), emit.run(0, lanes)],
+                lambda a, b: kernels[c * taps + (a * m + b), emit.run(0, lanes)],
                 begin + c,
                 first,
                 lanes,

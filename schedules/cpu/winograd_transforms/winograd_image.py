@@ -36,7 +36,7 @@ class InputRow(WinogradRow):
     def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
         """The columns of the image that the tiles cover."""
         i, r = op.input_tile_size, op.output_tile_size
-        return i, tiles * r + i - r
+        return op.across(i)[0], tiles * r + i - r
 
     def transform(
         self, n: Expr, h: Expr, first: Expr, count: Index, channels: ChannelVectors
@@ -44,7 +44,7 @@ class InputRow(WinogradRow):
         """Products along columns to scratch, then those along rows to the tiles."""
         i, r = self.i, self.r
         scratch = self.rows_of_scratch(channels.lanes)
-        top, left = (I.Bind(at * r - pad) for at, pad in zip((h, first), self.padding, strict=True))
+        top, left = I.Bind(h * self.r_down - self.padding[0]), I.Bind(first * r - self.padding[1])
         needed = I.Bind(i64(count) * r + (i - r))
         # The columns of scratch that are in the image: from, to.
         begin: Index = 0
@@ -53,7 +53,7 @@ class InputRow(WinogradRow):
         end = I.Bind(i64(emit.larger(emit.smaller(needed, i64(self.columns) - left), begin)))
 
         if self.direct(channels.lanes):
-            with I.If(self._inside(top, i)):
+            with I.If(self._inside(top, self.i_down)):
                 with I.Then():
                     self._columns(scratch, n, top, left, begin, end, channels, True)
                 with I.Else():
@@ -63,12 +63,12 @@ class InputRow(WinogradRow):
         for low, high in ((0, begin), (end, needed)):
             if not (low == 0 and begin == 0):
                 with serial(high, low) as column, serial(channels.blocks) as block:
-                    for a in range(i):
+                    for a in range(self.i_down):
                         scratch.put(a, column, self.zero(channels.lanes), block)
-        with serial(i) as a, serial(count) as tile, serial(channels.blocks) as block:
+        with serial(self.i_down) as a, serial(count) as tile, serial(channels.blocks) as block:
             values = [scratch.get(a, tile * r + b, block) for b in range(i)]
             channel = I.Bind(channels.first(block))
-            for b, value in enumerate(self.product(values)):
+            for b, value in enumerate(self.product(self.across, values)):
                 at = self.place(a, b, n, h, first + tile, channel)
                 store(self.result, at, value, channels.lanes)
                 if self.fetches:
@@ -96,9 +96,9 @@ class InputRow(WinogradRow):
             channel = I.Bind(channels.first(block))
             values = [
                 self._element(n, top + a, left + column, channel, scratch.lanes, whole)
-                for a in range(self.i)
+                for a in range(self.i_down)
             ]
-            for a, value in enumerate(self.product(values)):
+            for a, value in enumerate(self.product(self.down, values)):
                 scratch.put(a, column, value, block)
 
     def _element(self, n: Expr, y: Expr, x: Expr, channel: Expr, lanes: int, whole: bool) -> Expr:
@@ -121,12 +121,12 @@ class InputRow(WinogradRow):
         with serial(channels.blocks) as block:
             channel = I.Bind(channels.first(block))
             # One square of code for all rows: the compiler takes long over each.
-            with serial(self.i) as a:
+            with serial(self.i_down) as a:
                 y = I.Bind(top + a)
                 self._transposed_row(scratch, a, n, y, left, begin, end, channel, block)
             with serial(end, begin) as column:
-                values = [scratch.get(a, column, block) for a in range(self.i)]
-                for a, value in enumerate(self.product(values)):
+                values = [scratch.get(a, column, block) for a in range(self.i_down)]
+                for a, value in enumerate(self.product(self.down, values)):
                     scratch.put(a, column, value, block)
 
     def _transposed_row(
@@ -171,7 +171,7 @@ class OutputRow(WinogradRow):
     def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
         """Columns of tiles; then, where they are to be transposed, rows of the image."""
         i, r = op.input_tile_size, op.output_tile_size
-        return r, tiles * (i if direct else i + r)
+        return op.across(r)[0], tiles * (i if direct else i + r)
 
     def transform(
         self, n: Expr, h: Expr, first: Expr, count: Index, channels: ChannelVectors
@@ -180,16 +180,19 @@ class OutputRow(WinogradRow):
         i, r, lanes = self.i, self.r, channels.lanes
         direct = self.direct(lanes)
         scratch = self.rows_of_scratch(lanes)
-        top, left = I.Bind(h * r), I.Bind(first * r)
+        top, left = I.Bind(h * self.r_down), I.Bind(first * r)
         with serial(i) as b, serial(count) as tile, serial(channels.blocks) as block:
             channel = I.Bind(channels.first(block))
             values = [
-                self.load(self.place(a, b, n, h, first + tile, channel), lanes) for a in range(i)
+                self.load(self.place(a, b, n, h, first + tile, channel), lanes)
+                for a in range(self.i_down)
             ]
-            for p, value in enumerate(self.product(values)):
+            for p, value in enumerate(self.product(self.down, values)):
                 scratch.put(p, tile * i + b, value, block)
-        with serial(r) as p, serial(count) as tile, serial(channels.blocks) as block:
-            values = self.product([scratch.get(p, tile * i + b, block) for b in range(i)])
+        with serial(self.r_down) as p, serial(count) as tile, serial(channels.blocks) as block:
+            values = self.product(
+                self.across, [scratch.get(p, tile * i + b, block) for b in range(i)]
+            )
             if direct:
                 channel = I.Bind(channels.first(block))
                 self._store_row(n, top + p, left + tile * r, channel, values, lanes)
@@ -201,9 +204,9 @@ class OutputRow(WinogradRow):
         wide = I.Bind(i64(count) * r)
         if self.crop:
             wide = I.Bind(tirx.min(wide, i64(self.columns) - left))
-        high: Index = r
+        high: Index = self.r_down
         if self.crop:
-            high = I.Bind(tirx.min(i64(self.rows) - top, i64(r)))
+            high = I.Bind(tirx.min(i64(self.rows) - top, i64(high)))
         with serial(high) as p, serial(channels.blocks) as block:
             channel = I.Bind(channels.first(block))
             self._transposed_row(scratch, p, n, top + p, left, wide, channel, block)

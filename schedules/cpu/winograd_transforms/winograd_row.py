@@ -44,8 +44,9 @@ def tiles_at_once(op: Winograd, vectors: int, vector_bytes: int, features: CpuFe
     That shares the first cache with what is read and written.
     """
     i, r = op.input_tile_size, op.output_tile_size
+    rows, _ = op.across(i)
     room = features.first_cache_bytes * 7 // 8
-    return max((room // (i * vectors * vector_bytes) + r - i) // r, 1)
+    return max((room // (rows * vectors * vector_bytes) + r - i) // r, 1)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class WinogradRow(TileTransform, ABC):
         super().__init__(op, source)
         self.result = result
         self.batch, self.rows, self.columns, self.channels = plane
-        self.r, self.i = op.output_tile_size, op.input_tile_size
+        self.r_down, self.r = op.across(op.output_tile_size)
+        self.i_down, self.i = op.across(op.input_tile_size)
         self.place, self.padding, self.crop = place, padding, crop
         self.tiles, self.vectors = tiles, vectors
         self.fetches, self.scratch = fetches, scratch

@@ -8,6 +8,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
+from tvm_iree_ext.ops.families.winograd.winograd_matrices import Matrix
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.shared.winograd_products import multiply
@@ -42,8 +43,7 @@ class TileTransform:
     def __init__(self, op: Winograd, source: Any) -> None:
         self.op, self.source = op, source
         self.dtype = op.compute_dtype
-        self.matrix = op.matrix
-        self.tile_rows, self.tile_columns = len(op.matrix), len(op.matrix[0])
+        self.down, self.across = op.factors
 
     def load(self, at: Expr, lanes: int) -> Expr:
         """Elements from a position on, in the compute type."""
@@ -53,8 +53,8 @@ class TileTransform:
         """Zeros in the compute type."""
         return emit.splat(tirx.const(0.0, self.dtype), lanes)
 
-    def product(self, vectors: Sequence[Expr]) -> list[Expr]:
-        """The constant matrix times a column of vectors."""
+    def product(self, matrix: Matrix, vectors: Sequence[Expr]) -> list[Expr]:
+        """A constant matrix times a column of vectors."""
         # Through registers: the compiler expands what is bound to variables, and loads are long.
         _, _, text = str(vectors[0].ty.dtype).partition("x")
         lanes = int(text or 1)
@@ -62,7 +62,7 @@ class TileTransform:
         places = [emit.run(j * lanes, lanes) for j in range(len(vectors))]
         for place, vector in zip(places, vectors, strict=True):
             I.buffer_store(column, vector, [place])
-        return multiply(self.matrix, [column[place] for place in places])
+        return multiply(matrix, [column[place] for place in places])
 
 
 def store(result: Any, at: Expr, value: Expr, lanes: int) -> None:

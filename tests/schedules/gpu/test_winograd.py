@@ -24,6 +24,11 @@ CASES |= {
     "input_5x5": ops.winograd_input_transform((1, 9, 8, 2), output_tile_size=4, kernel_size=5),
     "filter_7x7": ops.winograd_filter_transform((7, 7, 2, 3), output_tile_size=2, kernel_size=7),
 }
+LINES = {
+    "input_of_one_dim": ops.winograd_input_transform((2, 9, 3), image_dimensions=(1,)),
+    "filter_of_one_dim": ops.winograd_filter_transform((5, 2, 3), kernel_dimensions=(2,)),
+    "output_of_one_dim": ops.winograd_output_transform((8, 1, "n", 3), image_dimensions=(2,)),
+}
 SIZES = {"n": 2, "h": 7}
 
 
@@ -32,7 +37,18 @@ SIZES = {"n": 2, "h": 7}
     ("name", "target"), list(zip(CASES, itertools.cycle(["cuda:sm_80", "rocm:gfx942"])))
 )
 def test_tiles_are_the_references(name, target):
-    op = CASES[name]
+    check(CASES[name], target)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), list(zip(LINES, ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"], strict=True))
+)
+def test_tiles_of_one_dim_are_the_references(name, target):
+    check(LINES[name], target)
+
+
+def check(op, target):
+    """Simulate and compare."""
     shape = [SIZES.get(extent, extent) for extent in op.input.shape]
     operands = {"input": np.random.default_rng(1).standard_normal(shape, np.float32)}
     done = simulate_op(op, target, operands).check()

@@ -151,6 +151,7 @@ def simulate_op(
     operands: Mapping[str, Any],
     config: LoweringConfig | None = None,
     *,
+    extents: Mapping[str, int] | None = None,
     compiled: bool = False,
     workgroups: Workgroups = None,
 ) -> SimulatedOp:
@@ -161,6 +162,7 @@ def simulate_op(
         target: a GPU, such as ``cuda:sm_80``.
         operands: arrays and numbers by name, as the signature's arguments.
         config: by default the rule's heuristic.
+        extents: those of results that follow from no operand, by name.
         compiled: compile the kernels afterwards, too, as far as the tools at hand go.
         workgroups: those to run of each launch, as of
             :func:`~tvm_iree_ext.simulator.simulated_launch.simulate`.
@@ -179,7 +181,7 @@ def simulate_op(
         None if operand.role == "scalar" else operands[operand.name].shape
         for operand in signature.arguments
     ]
-    bound = signature.bind(op.name, shapes)
+    bound = {**signature.bind(op.name, shapes), **(extents or {})}
     arguments = {
         name: np.array(value, order="C") if isinstance(value, np.ndarray) else value
         for name, value in operands.items()

@@ -13,6 +13,7 @@ INPUT, FILTER, OUTPUT = (
     ops.winograd_output_transform,
 )
 NCHW = {"image_dimensions": (2, 3)}
+LINE = {"image_dimensions": (1,)}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,12 @@ NCHW = {"image_dimensions": (2, 3)}
         (OUTPUT, (8, 8, 1, 2, 3, 4), {}, (1, 12, 18, 4)),
         (OUTPUT, (8, 8, 1, "h", 3, 4), NCHW, (1, 4, "h * 6", 18)),
         (OUTPUT, (8, 8), {}, (6, 6)),
+        (INPUT, (2, 58, 64), LINE, (8, 2, 10, 64)),
+        (INPUT, (2, 64, "w"), {"image_dimensions": (2,)}, (8, 2, "ceildiv(w - 2, 6)", 64)),
+        (INPUT, (5,), LINE, (8,)),
+        (FILTER, (5, 4, 7), {"kernel_dimensions": (2,), "kernel_size": 7}, (12, 4, 5)),
+        (OUTPUT, (8, 2, 3, 4), LINE, (2, 18, 4)),
+        (OUTPUT, (8, "n", 3, 4), {"image_dimensions": (2,)}, ("n", 4, 18)),
     ],
 )
 def test_result_shapes(make, shape, attributes, result):
@@ -38,6 +45,7 @@ def test_result_shapes(make, shape, attributes, result):
 
 def test_flops_are_those_of_the_matrix_products():
     assert OUTPUT((8, 8)).flops() == 2 * (6 * 8 * 8 + 6 * 6 * 8)
+    assert OUTPUT((8, 3, 2, 5), **LINE).flops() == 2 * 30 * 6 * 8
     assert INPUT((1, 8, "w", 2)).flops({"w": 14}) == 2 * 4 * 2 * 8 * 8 * 8
 
 
@@ -50,8 +58,12 @@ REFUSED = {
         r"image_dimensions is \[0, 1\]; expected \[1, 2\] or \[2, 3\]",
     ),
     "number of image dims": (
+        lambda: OUTPUT((8, 8, 1, 1, 1, 1), image_dimensions=(1, 2, 3)),
+        r"image_dimensions is \[1, 2, 3\]; expected \[1, 2\] or \[2, 3\], or for one dim",
+    ),
+    "rank of one image dim": (
         lambda: OUTPUT((8, 8, 1, 1, 1, 1), image_dimensions=(1,)),
-        r"image_dimensions is \[1\]; expected",
+        "has rank 6; expected 1 or 4",
     ),
     "kernel dims": (
         lambda: FILTER((3, 3, 1, 1), kernel_dimensions=(1, 2)),

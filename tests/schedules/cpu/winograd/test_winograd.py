@@ -56,6 +56,25 @@ def test_any_filter(channels, filters):
     check(FILTER(x := numbers(filters, channels, 3, 3), kernel_dimensions=(2, 3)), x)
 
 
+@pytest.mark.parametrize("channels", [3, 17])
+def test_one_dim(channels):
+    check(INPUT(x := numbers(2, 21, channels), image_dimensions=(1,)), x)
+    check(INPUT(x := numbers(2, channels, 9), image_dimensions=(2,), kernel_size=5), x)
+    check(FILTER(x := numbers(3, channels, 18), kernel_dimensions=(0,)), x)
+    check(FILTER(x := numbers(18, channels, 3), kernel_dimensions=(2,)), x)
+    check(OUTPUT(x := numbers(8, 2, 3, channels), image_dimensions=(1,)), x)
+    check(OUTPUT(x := numbers(8, 2, 3, channels), image_dimensions=(2,)), x)
+
+
+def test_one_tile_of_one_dim_and_extents_of_a_call():
+    check(INPUT(x := numbers(5), image_dimensions=(1,)), x)
+    check(FILTER(x := numbers(3), kernel_dimensions=(0,)), x)
+    check(OUTPUT(x := numbers(8), image_dimensions=(1,)), x)
+    check(INPUT(("n", "w", "c"), image_dimensions=(1,)), numbers(3, 26, 5))
+    with pytest.raises(CallError, match="input axis 1 has extent 2; expected at least 3"):
+        build(INPUT(("n", "w", 4), image_dimensions=(1,)))(numbers(1, 2, 4))
+
+
 def test_filters_are_right_wherever_the_result_begins():
     x = numbers(3, 3, 5, 16)
     kernel = build(FILTER(x))

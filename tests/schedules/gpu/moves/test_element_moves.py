@@ -53,6 +53,21 @@ def test_pack_and_back(target, shape):
     moved(op, target, input=packed)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_of_extents_that_a_call_tells(target):
+    x = np.arange(13 * 7, dtype="float32").reshape(13, 7)
+    tiles = {"inner_dims_pos": [0, 1], "inner_tiles": ["t", "u"]}
+    there = ops.pack(("m", "n"), padding_value="operand", **tiles)
+    operands = {"input": x, "padding_value": -1.0}
+    done = simulate_op(there, target, operands, extents={"t": 4, "u": 2}).check()
+    packed = done.results["result"]
+    plain = ops.pack(x, inner_dims_pos=[0, 1], inner_tiles=[4, 2], padding_value="operand")
+    np.testing.assert_array_equal(packed, find(plain.name).reference(plain, operands)["result"])
+    back = ops.unpack(("a", "b", "t", "u"), ("m", "n"), **tiles)
+    done = simulate_op(back, target, {"input": packed}, extents={"m": 13, "n": 7}).check()
+    np.testing.assert_array_equal(done.results["result"], x)
+
+
 def test_dims_that_change_places_may_have_others_between():
     x = np.arange(40 * 3 * 17, dtype="uint8").reshape(40, 3, 1, 17)
     tiles = {"inner_dims_pos": [0, 1], "inner_tiles": [17, 16], "padding_value": 48}

@@ -8,16 +8,18 @@ With output tiles of r x r, kernels of m x m and input tiles of i x i, i = r + m
 
 so that ``output(input(image) . filter(kernel))``, with products summed over c at each of the i x i
 positions, is the convolution (the correlation) of image and kernel.  Windows are continued with
-zeros past the image.  The dialect has constants for r = 6 and m = 3; r = 2 and 4, and m = 5 and 7,
-are added.  The larger i is, the more do rounding errors grow: by some 100 from i = 4 to i = 12.
-Sums are in float32, or float64 for such operands, and rounded once at the end; the dialect computes
-in the element type.
+zeros past the image.  With one image or kernel dim, which the dialect has not, there is one product
+with the matrix, and tiles have one dim: (i, N, W', C) for (N, W, C).  The dialect has constants for
+r = 6 and m = 3; r = 2 and 4, and m = 5 and 7, are added.  The larger i is, the more do rounding
+errors grow: by some 100 from i = 4 to i = 12.  Sums are in float32, or float64 for such operands,
+and rounded once at the end; the dialect computes in the element type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -35,12 +37,16 @@ from tvm_iree_ext.ops.families.winograd.winograd_matrices import (
     matrices,
 )
 
+_IMAGES = ((1, 2), (2, 3), (1,), (2,))
+_KERNEL_DIMS = ((0, 1), (2, 3), (0,), (2,))
+_CHANNELS_LAST = ((1, 2), (0, 1), (1,), (0,))
+
 
 @dataclass(frozen=True, eq=False)
 class Winograd(Op):
     """One of the three transforms; made by a function below, which checks it.
 
-    ``dims`` are the image or kernel dims of the operand or result that has them.
+    ``dims`` are the image or kernel dims of the operand or result that has them: two, or one.
     """
 
     name: str
@@ -49,7 +55,7 @@ class Winograd(Op):
     output: TensorType
     output_tile_size: int
     kernel_size: int
-    dims: tuple[int, int]
+    dims: tuple[int, ...]
 
     @property
     def input_tile_size(self) -> int:
@@ -62,14 +68,23 @@ class Winograd(Op):
         return matrices(self.output_tile_size, self.kernel_size)[self.kind]
 
     @property
+    def factors(self) -> tuple[Matrix, Matrix]:
+        """L and R of L X R^T, by which a tile is transformed; of one dim, L is 1."""
+        return self.matrix if len(self.dims) == 2 else ((Fraction(1),),), self.matrix
+
+    def across(self, size: int) -> tuple[int, int]:
+        """The rows and columns of what has ``size`` along each dim: of one dim, a row."""
+        return (size if len(self.dims) == 2 else 1), size
+
+    @property
     def is_tile(self) -> bool:
-        """Whether it is the rank-2 form: one tile."""
-        return len(self.input.shape) == 2
+        """Whether it is the form of one tile: rank 2, or 1 for one dim."""
+        return len(self.input.shape) == len(self.dims)
 
     @property
     def channels_last(self) -> bool:
         """NHWC, or HWCF for a filter; else NCHW or FCHW."""
-        return self.is_tile or self.dims in ((1, 2), (0, 1))
+        return self.is_tile or self.dims in _CHANNELS_LAST
 
     @property
     def compute_dtype(self) -> str:
@@ -107,14 +122,25 @@ class Winograd(Op):
         rows, columns = len(self.matrix), len(self.matrix[0])
         tiles = 1
         tiled = self.input if self.kind == "output" else self.output
-        for extent in tiled.shape[2:]:
+        for extent in tiled.shape[len(self.dims) :]:
             tiles *= resolve(extent, extents)
-        return 2 * tiles * rows * columns * (columns + rows)
+        lines = columns + rows if len(self.dims) == 2 else 1
+        return 2 * tiles * rows * columns * lines
+
+    def places(self, parameters: Parameters) -> list[Any]:
+        """The extents of tiles: (N, H', W', C), or (C, F) of a filter; none of one tile."""
+        tiled = self.input if self.kind == "output" else self.output
+        found = [parameters.extent(extent) for extent in tiled.shape[len(self.dims) :]]
+        if found and self.kind != "filter" and len(self.dims) == 1:
+            found.insert(1, 1)
+        return found
 
     def plane(self, parameters: Parameters) -> tuple[Any, ...]:
         """The image as (batch, rows, columns, channels), whatever its layout."""
         image = self.output if self.kind == "output" else self.input
         shape = [parameters.extent(extent) for extent in image.shape]
+        if len(self.dims) == 1:
+            shape.insert(-1 if self.is_tile else self.dims[0], 1)
         if self.is_tile:
             return (1, *shape, 1)
         if self.channels_last:
@@ -136,8 +162,9 @@ def winograd_input_transform(
     Args:
         input: (N, H, W, C), or (N, C, H, W) for ``image_dimensions=(2, 3)``: a shape (of
             ``dtype``), :class:`TensorType`, or an array.  Of rank 2: one window of at most i x i.
+            For ``(1,)`` (N, W, C), for ``(2,)`` (N, C, W), and of rank 1 one window.
         output_shape: the result's, compared with what it must be: (i, i, N, H', W', C), H' being
-            (H - m + 1) / r rounded up.
+            (H - m + 1) / r rounded up; of one dim (i, N, W', C).
         output_tile_size, kernel_size: r, which is 2, 4 or 6, and m, which is 3, 5 or 7.
 
     Raises:
@@ -145,26 +172,27 @@ def winograd_input_transform(
     """
     op = "iree_linalg_ext.winograd.input_transform"
     _check_sizes(op, output_tile_size, kernel_size)
-    dims = _check_dims(op, "image_dimensions", image_dimensions, ((1, 2), (2, 3)))
-    source = _operand(op, input, dtype, (2, 4))
+    dims = _check_dims(op, "image_dimensions", image_dimensions, _IMAGES)
+    source = _operand(op, input, dtype, (len(dims), len(dims) + 2))
     r, m = output_tile_size, kernel_size
-    tile = r + m - 1
+    tile = (r + m - 1,) * len(dims)
     shape: Shape
-    if len(source.shape) == 2:
+    if len(source.shape) == len(dims):
         for axis, extent in enumerate(source.shape):
-            if isinstance(extent, int) and extent > tile:
-                raise OpError(f"{op}: input axis {axis} has extent {extent}; a tile has {tile}")
+            if isinstance(extent, int) and extent > tile[0]:
+                raise OpError(f"{op}: input axis {axis} has extent {extent}; a tile has {tile[0]}")
             if isinstance(extent, str):
                 raise OpError(f"{op}: input axis {axis} is dynamic; a tile's extents are numbers")
             if extent == 0:
                 raise OpError(f"{op}: input axis {axis} has extent 0; a tile has some")
-        shape = (tile, tile)
+        shape = tile
     else:
-        n, h, w, c = _plane(source.shape, dims)
-        for axis, extent in zip(dims, (h, w), strict=True):
+        for axis in dims:
+            extent = source.shape[axis]
             if isinstance(extent, int) and extent < m:
                 raise OpError(f"{op}: input axis {axis} has extent {extent}; the kernel has {m}")
-        shape = (tile, tile, n, _tiles(h, r, m), _tiles(w, r, m), c)
+        tiles = (_tiles(source.shape[axis], r, m) for axis in dims)
+        shape = (*tile, source.shape[0], *tiles, source.shape[_channel(dims)])
     return _made(op, "input", source, shape, output_shape, (r, m), dims)
 
 
@@ -181,8 +209,8 @@ def winograd_filter_transform(
 
     Args:
         input: (m, m, C, F), or (F, C, m, m) for ``kernel_dimensions=(2, 3)``.  Of rank 2: one
-            kernel.
-        output_shape: compared with what it must be: (i, i, C, F).
+            kernel.  For ``(0,)`` (m, C, F), for ``(2,)`` (F, C, m), and of rank 1 one kernel.
+        output_shape: compared with what it must be: (i, i, C, F), of one dim (i, C, F).
         output_tile_size, kernel_size: r, which is 2, 4 or 6, and m, which is 3, 5 or 7.
 
     Raises:
@@ -190,10 +218,10 @@ def winograd_filter_transform(
     """
     op = "iree_linalg_ext.winograd.filter_transform"
     _check_sizes(op, output_tile_size, kernel_size)
-    dims = _check_dims(op, "kernel_dimensions", kernel_dimensions, ((0, 1), (2, 3)))
-    source = _operand(op, input, dtype, (2, 4))
-    tile = output_tile_size + kernel_size - 1
-    spatial = (0, 1) if len(source.shape) == 2 else dims
+    dims = _check_dims(op, "kernel_dimensions", kernel_dimensions, _KERNEL_DIMS)
+    source = _operand(op, input, dtype, (len(dims), len(dims) + 2))
+    tile = (output_tile_size + kernel_size - 1,) * len(dims)
+    spatial = tuple(range(len(dims))) if len(source.shape) == len(dims) else dims
     for axis in spatial:
         if source.shape[axis] != kernel_size:
             raise OpError(
@@ -201,7 +229,7 @@ def winograd_filter_transform(
                 f" expected the kernel_size {kernel_size}"
             )
     rest = [extent for axis, extent in enumerate(source.shape) if axis not in spatial]
-    shape = (tile, tile, *(rest if dims == (0, 1) else reversed(rest)))
+    shape = (*tile, *(rest if dims[0] == 0 else reversed(rest)))
     sizes = output_tile_size, kernel_size
     return _made(op, "filter", source, shape, output_shape, sizes, dims)
 
@@ -218,9 +246,10 @@ def winograd_output_transform(
     """Transform tiles back to an image.
 
     Args:
-        input: (i, i, N, H', W', C).  Of rank 2: one tile.
+        input: (i, i, N, H', W', C), of one dim (i, N, W', C).  Of rank 2, or 1: one tile.
         output_shape: compared with what it must be: (N, r * H', r * W', C), or with
-            ``image_dimensions=(2, 3)`` (N, C, r * H', r * W').  A caller crops it.
+            ``image_dimensions=(2, 3)`` (N, C, r * H', r * W'); with ``(1,)`` (N, r * W', C), with
+            ``(2,)`` (N, C, r * W').  A caller crops it.
         output_tile_size, kernel_size: r, which is 2, 4 or 6, and m, which is 3, 5 or 7.
 
     Raises:
@@ -228,19 +257,20 @@ def winograd_output_transform(
     """
     op = "iree_linalg_ext.winograd.output_transform"
     _check_sizes(op, output_tile_size, kernel_size)
-    dims = _check_dims(op, "image_dimensions", image_dimensions, ((1, 2), (2, 3)))
-    source = _operand(op, input, dtype, (2, 6))
+    dims = _check_dims(op, "image_dimensions", image_dimensions, _IMAGES)
+    count = len(dims)
+    source = _operand(op, input, dtype, (count, 2 * count + 2))
     r, tile = output_tile_size, output_tile_size + kernel_size - 1
-    for axis in (0, 1):
+    for axis in range(count):
         if source.shape[axis] != tile:
             raise OpError(
                 f"{op}: input axis {axis} has extent {source.shape[axis]}; a tile has {tile}"
             )
-    shape: Shape = (r, r)
-    if len(source.shape) == 6:
-        n, h, w, c = source.shape[2:]
-        height, width = (e * r if isinstance(e, int) else f"{e} * {r}" for e in (h, w))
-        shape = (n, height, width, c) if dims == (1, 2) else (n, c, height, width)
+    shape: Shape = (r,) * count
+    if len(source.shape) > count:
+        n, *tiles, c = source.shape[count:]
+        pixels = [e * r if isinstance(e, int) else f"{e} * {r}" for e in tiles]
+        shape = (n, *pixels, c) if dims[0] == 1 else (n, c, *pixels)
     return _made(op, "output", source, shape, output_shape, (r, kernel_size), dims)
 
 
@@ -253,14 +283,13 @@ def _check_sizes(op: str, output_tile_size: int, kernel_size: int) -> None:
 
 
 def _check_dims(
-    op: str, name: str, dims: Sequence[int], allowed: tuple[tuple[int, int], ...]
-) -> tuple[int, int]:
+    op: str, name: str, dims: Sequence[int], allowed: Sequence[tuple[int, ...]]
+) -> tuple[int, ...]:
     given = tuple(dims)
-    for one in allowed:
-        if given == one:
-            return one
-    expected = " or ".join(str(list(one)) for one in allowed)
-    raise OpError(f"{op}: {name} is {list(given)}; expected {expected}")
+    if given in allowed:
+        return given
+    two, one = (" or ".join(str(list(d)) for d in allowed if len(d) == n) for n in (2, 1))
+    raise OpError(f"{op}: {name} is {list(given)}; expected {two}, or for one dim {one}")
 
 
 def _operand(op: str, operand: OperandLike, dtype: str, ranks: tuple[int, int]) -> TensorType:
@@ -273,9 +302,9 @@ def _operand(op: str, operand: OperandLike, dtype: str, ranks: tuple[int, int]) 
     return kind
 
 
-def _plane(shape: Shape, dims: tuple[int, int]) -> Shape:
-    """(N, H, W, C) of an image in either layout."""
-    return shape if dims == (1, 2) else (shape[0], shape[2], shape[3], shape[1])
+def _channel(dims: tuple[int, ...]) -> int:
+    """The dim of an image's channels."""
+    return 1 if dims[0] == 2 else len(dims) + 1
 
 
 def _tiles(extent: Extent, r: int, m: int) -> Extent:
@@ -292,7 +321,7 @@ def _made(
     shape: Shape,
     given: Sequence[Extent] | None,
     sizes: tuple[int, int],
-    dims: tuple[int, int],
+    dims: tuple[int, ...],
 ) -> Winograd:
     if given is not None:
         came = tuple(given)
