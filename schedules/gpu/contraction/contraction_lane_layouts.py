@@ -8,6 +8,7 @@ one for the other.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from tvm.target import Target
@@ -77,24 +78,24 @@ class GivenLayouts:
         types = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
         kinds = [named] if named else multiplying_kinds(target, largest=64).get(types, [])
         for mma in kinds:
-            for column_major in (False, True) if mma.column_major else (False,):
-                if self._differs(mma, column_major) is None:
-                    yield self._config(mma, column_major)
+            for column_major, rows_first in product((False, True), repeat=2):
+                config = self._config(mma, column_major=column_major, rows_first=rows_first)
+                if self._differs(mma, config) is None:
+                    yield config
 
-    def _config(self, mma: Mma, column_major: bool) -> MatmulConfig:
+    def _config(self, mma: Mma, **forms: bool) -> MatmulConfig:
         (m, sm), (n, sn), (k, _) = (self.tile(role) for role in "mnk")
-        return MatmulConfig(
-            mma.name, (sm, sn), (m // (sm * mma.m), n // (sn * mma.n)), k // mma.k,
-            column_major=column_major,
-        )  # fmt: skip
+        tiles = (m // (sm * mma.m), n // (sn * mma.n))
+        return MatmulConfig(mma.name, (sm, sn), tiles, k // mma.k, **forms)  # type: ignore[arg-type]
 
-    def _differs(self, mma: Mma, column_major: bool) -> str | None:
-        """None, or which layout is not the instruction's."""
-        (m, sm), (n, sn), (k, _) = (self.tile(role) for role in "mnk")
+    def _differs(self, mma: Mma, config: MatmulConfig) -> str | None:
+        """None, or which layout is not the instruction's in a config."""
+        bounds = [self.tile(role)[0] for role in "mnk"]
         try:
             wanted: ContractionLayouts = contraction_layouts(
-                mma, "mnk", (m, n, k), (sm, sn, 1), column_major=column_major
-            )
+                mma, "mnk", bounds, (*config.subgroups, 1),
+                column_major=config.column_major, counted=config.counted,
+            )  # fmt: skip
         except LayoutError as error:
             return str(error)
         for side, layout in self.matrices.items():
@@ -107,7 +108,7 @@ class GivenLayouts:
         """Why no instruction has these layouts."""
         named = named_mma(self.mma_kind)
         if named is not None:
-            return self._differs(named, False) or f"{named.name} does not fit"
+            return self._differs(named, self._config(named)) or f"{named.name} does not fit"
         types = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
         kinds = [mma.name for mma in multiplying_kinds(target, largest=64).get(types, [])]
         return (
@@ -154,7 +155,8 @@ def _staged(base: MatmulConfig, shape: MatmulShape, target: Target) -> MatmulCon
 
 def has_layouts(config: MatmulConfig, usual: MatmulConfig) -> bool:
     """Whether a config has the layouts of another one."""
-    return replace(config, stages=usual.stages, swizzle=usual.swizzle, pad=usual.pad) == usual
+    free = {name: getattr(usual, name) for name in ("stages", "swizzle", "pad", "rows_first")}
+    return replace(config, **free) == usual
 
 
 def _tiled_dims(matrices: ContractionMatrices) -> dict[str, int | None]:

@@ -116,6 +116,7 @@ class GpuContraction(GpuRule):
         if op.layouts is not None:
             usual = config_of_layouts(matrices, shape, target)
             check.need(has_layouts(numbers, usual), f"the op's layouts are those of {usual}")
+            numbers = replace(numbers, rows_first=usual.rows_first)
         function = schedule_matmul(shape, target, numbers, operands)
         return ir.IRModule({op.entry: function})
 

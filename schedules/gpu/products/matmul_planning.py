@@ -69,8 +69,9 @@ def laid_out_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) ->
         for side, loops in zip(SIDES, ((0, 2), (2, 1)), strict=True)
     )
     layouts = contraction_layouts(
-        mma, "mnk", tile, (sm, sn, 1), lhs=lhs, rhs=rhs, column_major=config.column_major
-    )
+        mma, "mnk", tile, (sm, sn, 1), lhs=lhs, rhs=rhs, column_major=config.column_major,
+        counted=config.counted,
+    )  # fmt: skip
     plan = MatmulPlan(shape, config, mma, chip, tile, layouts, {}, {}, frozenset(), orders)
     plan = _interleaved(plan)
     runs, ldmatrix = {}, set()

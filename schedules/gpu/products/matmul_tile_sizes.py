@@ -41,6 +41,8 @@ class MatmulConfig:
         promote: the operands whose tiles are in shared memory.  Of another one each lane reads
             what it multiplies itself, which costs nothing where no other subgroup has use for it.
         pad: the operands that are first copied to rows of whole accesses.
+        rows_first: count a workgroup's subgroups along m first, and then along n.  No lowering
+            config says it: only layouts that an op has.
     """
 
     mma_kind: str
@@ -54,6 +56,12 @@ class MatmulConfig:
     workgroups: int = 0
     promote: tuple[str, ...] = SIDES
     pad: tuple[str, ...] = ()
+    rows_first: bool = False
+
+    @property
+    def counted(self) -> tuple[int, int, int]:
+        """The loops m, n and k in the order in which subgroups are counted, the last fastest."""
+        return (1, 0, 2) if self.rows_first else (0, 1, 2)
 
     @property
     def num_subgroups(self) -> int:

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from places import DATA
 
 from tvm_iree_ext.layout import NestedLayout
+from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.reading.reader import read
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
@@ -14,6 +16,7 @@ from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.programs.program_explanation import explain_program
 from tvm_iree_ext.programs.program_lowering import program_ops
+from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
@@ -98,6 +101,28 @@ def test_a_chain_is_one_kernel_with_these_layouts(kind, target, form):
     assert explain_program(chain(kind, **form), target).fallbacks == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("mfma_f32_16x16x16_f16", GFX942),  # its subgroups are counted along m first
+        ("vmfma_f32_16x16x32_f16", GFX942),
+        ("nv_mma_sync_f32_16x8x16_f16", SM_80),
+    ],
+)
+def test_layouts_that_iree_chose_are_multiplied_by(name, target):
+    imported = import_program(DATA / "iree_layouts" / f"{name}.mlir")
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-3, 4, (32, 32)).astype(kind) for kind in ("f2", "f2", "f4")]
+    done = simulate_program(imported, target, given).check()
+    a, b, c = (one.astype("f4") for one in given)
+    want = a @ (b if target is SM_80 else b.T) + c
+    np.testing.assert_array_equal(done.results[0], want)
+    ((op, _),) = program_ops(imported, make_target(target)).values()
+    config = choose(op, make_target(target)).heuristic(op, make_target(target))
+    assert config.mma_kind.lower() == name
+    assert config.workgroup_tile == {"m": 32, "n": 32}
+
+
 def test_a_target_without_the_instruction_multiplies_by_its_own_and_it_is_noted():
     (op,), (counts,) = doubled(chain(MFMA, vectors=True), SM_80)
     assert op.layouts is None
@@ -144,17 +169,17 @@ def conversions(*layouts, between="", options=()):
     return import_module(read(text))
 
 
-@pytest.mark.parametrize("target", [GFX942, SM_80])
+# Each for one of the targets: the kernels' own tests have both.
 @pytest.mark.parametrize(
-    ("layouts", "options", "expected"),
+    ("layouts", "options", "expected", "target"),
     [
-        ((ROWS,), [""], []),
-        ((ROWS, BATCHES), ["", ""], []),
-        ((ROWS, COLUMNS), ["", ""], ["shuffle"]),
-        ((ROWS, COLUMNS, ROWS), ["", "", ""], ["shuffle", "shuffle"]),
-        ((ACROSS, COLUMNS), ["", ""], ["barrier"]),
-        ((ROWS,), [SHARED], ["barrier"]),
-        ((ROWS, BATCHES), ["", SHARED], ["barrier"]),
+        ((ROWS,), [""], [], GFX942),
+        ((ROWS, BATCHES), ["", ""], [], SM_80),
+        ((ROWS, COLUMNS), ["", ""], ["shuffle"], GFX942),
+        ((COLUMNS, ROWS, COLUMNS), ["", "", ""], ["shuffle", "shuffle"], SM_80),
+        ((ACROSS, COLUMNS), ["", ""], ["barrier"], GFX942),
+        ((ROWS,), [SHARED], ["barrier"], SM_80),
+        ((ROWS, BATCHES), ["", SHARED], ["barrier"], GFX942),
     ],
 )
 def test_what_lanes_exchange_is_a_kernel(layouts, options, expected, target):

@@ -51,6 +51,7 @@ def contraction_layouts(
     rhs: Sequence[int] | None = None,
     acc: Sequence[int] | None = None,
     column_major: bool = False,
+    counted: Sequence[int] | None = None,
 ) -> ContractionLayouts:
     """The operands' layouts for one workgroup.
 
@@ -58,13 +59,15 @@ def contraction_layouts(
         mma: the instruction.
         roles: of each loop, outermost first: ``b``, ``m``, ``n`` or ``k``.
         bounds: what the workgroup covers of each loop.
-        subgroups: how many subgroups share each loop; they are counted with the last loop fastest.
+        subgroups: how many subgroups share each loop; they are counted as ``counted`` says.
             Of an instruction that several subgroups share, how many such groups; then those of the
             innermost M loop are counted fastest, since hardware wants them adjacent.
         lhs, rhs, acc: the loops of each operand's dimensions; by default batch, then M and K,
             K and N, M and N.  The transposed operand of ``[n, k]`` names them
             so, and needs no other instruction.
         column_major: exchange A and B in the call, so that the accumulator is transposed.
+        counted: the loops in the order in which subgroups are counted, the last the fastest; by
+            default as they come.
 
     Raises:
         LayoutError: when the nest is none of a contraction, or the instruction cannot do it.
@@ -87,7 +90,10 @@ def contraction_layouts(
         ceil_div(ceil_div(bound, count), extent)
         for bound, count, extent in zip(bounds, subgroups, native, strict=True)
     )
-    strides = _subgroup_strides(mma, subgroups, inner["m"])
+    order = list(range(len(roles))) if counted is None else list(counted)
+    if sorted(order) != list(range(len(roles))):
+        raise LayoutError(f"{mma.name}: counted is {order}; expected each of the loops")
+    strides = _subgroup_strides(mma, subgroups, inner["m"], order)
     nest = _Nest(mma, roles, batch, tuple(subgroups), strides, inner)
     maps = {"lhs": lhs, "rhs": rhs, "acc": acc}
     made: dict[str, NestedLayout | None] = {}
@@ -154,8 +160,7 @@ class _Nest:
         return apply(layout, dims)
 
 
-def _subgroup_strides(mma: Mma, counts: Sequence[int], m_loop: int) -> Ints:
-    order = list(range(len(counts)))
+def _subgroup_strides(mma: Mma, counts: Sequence[int], m_loop: int, order: list[int]) -> Ints:
     if mma.num_subgroups > 1:  # adjacent ones share an instruction, along M
         order.remove(m_loop)
         order.append(m_loop)

@@ -10,6 +10,9 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.layout.transform import permute
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.schedules.gpu.contraction.contraction_lane_layouts import config_of_layouts
+from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import ContractionMatrices
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
@@ -22,11 +25,19 @@ MATRICES = {"lhs": (0, 2), "rhs": (2, 1), "acc": (0, 1)}  # the dims m, n, k of 
 
 
 def contraction(
-    kind, tile, subgroups, shape=None, turned=(), column_major=False, given=MATRICES, **options
+    kind,
+    tile,
+    subgroups,
+    shape=None,
+    turned=(),
+    column_major=False,
+    counted=None,
+    given=MATRICES,
+    **options,
 ):
     """A product of matrices, ``turned`` ones of them the other way round, and its arrays."""
     layouts = contraction_layouts(
-        mma_kind(kind), "mnk", tile, (*subgroups, 1), column_major=column_major
+        mma_kind(kind), "mnk", tile, (*subgroups, 1), column_major=column_major, counted=counted
     )
     shape = shape or tile
     along = {name: MATRICES[name][:: -1 if name in turned else 1] for name in MATRICES}
@@ -84,6 +95,23 @@ def test_operands_may_lie_either_way(turned, target):
     assert config.mma_kind == name
     mma = mma_kind(name)
     assert counts[name] == 32 * 16 * 32 // (mma.m * mma.n * mma.k)
+
+
+@pytest.mark.parametrize("counted", [None, (1, 0, 2)])
+@pytest.mark.parametrize("turned", [(), ("lhs", "rhs")])
+@pytest.mark.parametrize(("name", "target"), [(MFMA, GFX942), (SYNC, SM_80)])
+def test_the_kernels_layouts_are_the_ones_given(name, target, turned, counted):
+    case = contraction(name, (32, 16, 32), (2, 2), turned=turned, counted=counted)
+    op = case[0]
+    matrices = ContractionMatrices(op)
+    shape = matrices.shape(("float16", "float16", "float32"))
+    plan = plan_matmul(shape, target, config_of_layouts(matrices, shape, target))
+    for side, layout in vars(plan.layouts).items():
+        if side in MATRICES:
+            own = permute(layout, plan.orders[side]) if side in plan.orders else layout
+            given = op.layouts.given[side]  # over m, n, k in order: of rhs, n comes first
+            assert own == (permute(given, (1, 0)) if side == "rhs" else given)
+    multiplied(*case, target)
 
 
 def test_an_accumulator_by_columns_exchanges_the_factors():
