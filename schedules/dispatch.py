@@ -62,6 +62,7 @@ from tvm_iree_ext.schedules.gpu.topk.topk_rule import GpuTopk
 from tvm_iree_ext.schedules.gpu.transfer_rule import GpuTransfer
 from tvm_iree_ext.schedules.gpu.winograd_rule import GpuWinograd
 from tvm_iree_ext.schedules.region_scalars_rule import BindsScalars
+from tvm_iree_ext.schedules.words_rule import InWords
 
 
 class Rule(Protocol):
@@ -149,6 +150,8 @@ def choose(op: Op, target: Target) -> Rule:
     Raises:
         ScheduleError: when none does, with the reason of each.
     """
+    if op.in_words is not op:
+        return InWords(choose(op.in_words, target))
     reasons = {}
     for rule in OF_NOTHING if op.is_of_nothing else RULES:
         reason = rule.applies(op, target)

@@ -23,7 +23,7 @@ class OpenOrder:
     def settled(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The results in that order."""
         keys = [results[key] for key in self.keys]
-        keys = [key if key.dtype.kind in "iub" else key.astype(np.float64) for key in keys]
+        keys = [key if key.dtype.kind in "iubc" else key.astype(np.float64) for key in keys]
         order = np.lexsort(keys, axis=self.axis)
         return {
             name: np.take_along_axis(array, order, self.axis) for name, array in results.items()

@@ -28,6 +28,10 @@ _MLIR = {
     "float8_e5m2": "f8E5M2",
     "float8_e4m3fnuz": "f8E4M3FNUZ",
     "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "int4": "i4",
+    "uint4": "ui4",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
 }
 _CANONICAL = (
     {name: name for name in _MLIR}
@@ -50,22 +54,40 @@ MEANT = {
     "half": "f16",
     "int": "i32",
     "long": "i64",
+    "s4": "i4",
     "s8": "i8",
     "s32": "i32",
     "single": "f32",
+    "u4": "ui4",
     "u8": "ui8",
     "u32": "ui32",
 }
 """What other libraries and languages call types."""
 
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
-"""NumPy's complex types, which no kernel takes: programs take them as two tensors of the parts."""
+"""The complex types, and the type of their parts, of which imported programs have two tensors."""
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 FLOATS8 = tuple(name for name in _MLIR if name.startswith("float8"))
-"""8-bit float types: operands of contractions."""
-INTEGERS = tuple(name for name in _MLIR if name not in FLOATS + FLOATS8)
-_OTHERS = ("bfloat16", *FLOATS8)
+"""8-bit float types."""
+INTEGERS4 = ("int4", "uint4")
+"""4-bit integer types, one number in a byte, whose upper bits mean nothing."""
+COMPLEX = tuple(COMPLEX_PARTS)
+INTEGERS = tuple(name for name in _MLIR if name not in (*FLOATS, *FLOATS8, *INTEGERS4, *COMPLEX))
+ORDERED = (*FLOATS, *INTEGERS, *FLOATS8, *INTEGERS4)
+"""The types whose numbers have an order."""
+ELEMENTS = (*ORDERED, *COMPLEX)
+"""Every type: what an op takes that only moves elements."""
+
+WORDS = {
+    **dict.fromkeys(FLOATS8, "uint8"),
+    "int4": "int8",
+    "uint4": "uint8",
+    "complex64": "uint64",
+    "complex128": "uint128",
+}
+"""The types that kernels have as words of the same size, as TVM does not know them as numbers."""
+_OTHERS = ("bfloat16", *FLOATS8, *INTEGERS4)
 
 
 def canonical(name: object) -> str:
@@ -99,16 +121,39 @@ def mlir_names() -> tuple[str, ...]:
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """NumPy's dtype object, also of a complex type; others come from ``ml_dtypes``."""
-    if name in COMPLEX_PARTS:
-        return np.dtype(name)
+    """NumPy's dtype object; what NumPy does not have comes from ``ml_dtypes``."""
+    if name == "uint128":
+        return np.dtype("V16")
     name = canonical(name)
     return np.dtype(getattr(ml_dtypes, name) if name in _OTHERS else name)
+
+
+def word_dtype(name: str) -> str:
+    """The type of the words that kernels have for elements of a type: mostly itself."""
+    return WORDS.get(name, name)
+
+
+def number_dtype(name: str) -> str:
+    """The type of the numbers with which regions compute for elements of a type."""
+    if name in FLOATS8:
+        return "float32"
+    return WORDS[name] if name in INTEGERS4 else name
 
 
 def item_bytes(name: str) -> int:
     """Bytes per element in memory; a bool takes one."""
     return numpy_dtype(name).itemsize
+
+
+def limits(name: str) -> tuple[float, float]:
+    """The least and the largest finite number of a type that is not complex."""
+    kind = numpy_dtype(name)
+    found = ml_dtypes.iinfo(kind) if canonical(name) in INTEGERS4 else None
+    if found is None and kind.kind in "iu":
+        found = np.iinfo(kind)
+    if found is not None:
+        return int(found.min), int(found.max)
+    return float(ml_dtypes.finfo(kind).min), float(ml_dtypes.finfo(kind).max)
 
 
 def eps(name: str) -> float:

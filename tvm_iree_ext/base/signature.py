@@ -83,7 +83,8 @@ class Operand:
     the input whose memory a result may take on a CPU: it then begins as what stands there.  Where
     one of the extents ``over`` is 0, nothing is combined, and a result is its ``init``, an input;
     without one it is computed all the same, as of a sum without terms.  An input with a ``default``
-    is filled with that where a caller leaves it out.
+    is filled with that where a caller leaves it out.  ``words`` is the type of the words that a
+    kernel takes in place of its elements, where it does: of ``uint64x2`` a last axis has the two.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Operand:
     init: str = ""
     over: Shape = ()
     default: Default | None = None
+    words: str = ""
 
     def __str__(self) -> str:
         if self.role == "unused":
@@ -255,6 +257,7 @@ class Signature:
                 **({"init": o.init} if o.init else {}),
                 **({"over": list(o.over)} if o.over else {}),
                 **({} if o.default is None else {"default": o.default}),
+                **({"words": o.words} if o.words else {}),
             }
             for o in self.operands
         ]
@@ -290,7 +293,15 @@ def _operand(place: int, data: Any) -> Operand:
     """An operand from what :meth:`Signature.to_json` writes for it; ValueError for all else."""
     if not isinstance(data, dict):
         raise ValueError(f"operand {place} is {data!r}")
-    fields = {"least": [], "in_place_of": "", "init": "", "over": [], "default": None, **data}
+    defaults: dict[str, Any] = {
+        "least": [],
+        "in_place_of": "",
+        "init": "",
+        "over": [],
+        "default": None,
+        "words": "",
+    }
+    fields = {**defaults, **data}
     for name, is_sound in _SOUND.items():
         if name not in fields:
             raise ValueError(f"operand {place} has no {name}")
@@ -308,9 +319,12 @@ def _operand(place: int, data: Any) -> Operand:
         init,
         over,
         fields["default"],
+        fields["words"],
     )
 
 
+WORD_KINDS = ("int8", "uint8", "uint64", "uint64x2")
+"""What may be an operand's ``words``."""
 _INFINITIES = ("inf", "-inf")
 
 
@@ -330,6 +344,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "in_place_of": lambda value: isinstance(value, str),
     "init": lambda value: isinstance(value, str),
     "over": is_shape,
+    "words": lambda value: value in ("", *WORD_KINDS),
     "default": lambda value: value is None or type(value) in (bool, int) or value in _INFINITIES,
 }
 

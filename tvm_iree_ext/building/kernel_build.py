@@ -88,7 +88,7 @@ def _build(
     manifest = Manifest(
         op=op.name,
         entry=op.entry,
-        signature=op.signature,
+        signature=op.passed_signature,
         attributes=op.attributes,
         target=target_json(target),
         config=config.to_json(),

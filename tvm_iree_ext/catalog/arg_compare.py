@@ -11,13 +11,20 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import lines_of_sizes, pick, some_dynamic
+from tvm_iree_ext.catalog.base.random_arrays import (
+    lines_of_sizes,
+    pick,
+    small_numbers,
+    some_dynamic,
+)
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import NAN_FIRST, ArgCompare
 
 Generator = np.random.Generator
 
+_OTHER_DTYPES = tuple(one for one in dtypes.ELEMENTS if one not in dtypes.FLOATS)
+_OF_PARTS = ("real(arg0) > real(arg1)", "imag(arg0) <= imag(arg1)", "arg0 != arg1")
 _COMPARATORS = (">", ">=", "<", "<=", ">", "arg1 < arg0")
 # In the order of the loop only; the last is no order at all.
 _OTHERS = ("max(arg0, arg1) == arg0", "abs(arg0) > abs(arg1)", "arg0 != arg1")
@@ -35,7 +42,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         region=numpy_region(op.name, op.region, operands),
         input_index=operands.get("input_index"),
         index_base=int(base),
-        compute_dtype=dtypes.numpy_dtype(op.compute_dtype),
+        compute_dtype=dtypes.numpy_dtype(dtypes.number_dtype(op.compute_dtype)),
     )
     return {"value": value, "index": index}
 
@@ -46,12 +53,14 @@ def random_case(
     """Any rank, dimension, dtypes, comparator and kind of index; some extents may be symbols."""
     sizes, dimension = lines_of_sizes(rng, 100_000)
     shape = some_dynamic(rng, sizes, 0.15 if dynamic else 0)
-    dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.6 else pick(rng, dtypes.INTEGERS)
+    dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.6 else pick(rng, _OTHER_DTYPES)
     comparator = (
         pick(rng, _COMPARATORS) if rng.random() < 0.7 or dtype == "bool" else pick(rng, _OTHERS)
     )
     if dtype in dtypes.FLOATS and rng.random() < 0.2:
         comparator = pick(rng, tuple(NAN_FIRST.values()))
+    if dtype in dtypes.COMPLEX:
+        comparator = pick(rng, _OF_PARTS)
     if "abs" in comparator and dtype.startswith("uint"):
         comparator = ">="
     index_dtype = pick(rng, ("int32", "int32", "int64", *INDEX_DTYPES))
@@ -78,6 +87,8 @@ def _values(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     kind = dtypes.numpy_dtype(dtype)
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
+    if dtype not in (*dtypes.FLOATS, *dtypes.INTEGERS):
+        return small_numbers(rng, shape, dtype)
     low = 0 if dtype.startswith("uint") else -20
     values = np.asarray(rng.integers(low, 20, shape)).astype(kind)
     if dtype in dtypes.FLOATS and rng.random() < 0.5:

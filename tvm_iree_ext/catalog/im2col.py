@@ -16,7 +16,7 @@ from tvm_iree_ext.ops.families.im2col.im2col import Im2col
 
 Generator = np.random.Generator
 
-_DTYPES = ("float32", *dtypes.FLOATS, *dtypes.INTEGERS)
+_DTYPES = ("float32", *dtypes.ELEMENTS)
 _MOST_ELEMENTS = 20_000  # the reference takes some microseconds for each
 _LINEAR = ("m_offset", "m_strides", "k_offset", "k_strides")
 _PADS = ("input_pad_low", "input_pad_high", "output_pad_low", "output_pad_high")

@@ -11,7 +11,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.array_regions import FUNCTIONS
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_arrays import pick, small_numbers
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.mapped.mapped import IndexRegionLike, Mapped
 
@@ -100,10 +100,12 @@ def _case(
 def _values(rng: Generator, shape: list[int], dtype: str) -> np.ndarray:
     if dtype in dtypes.FLOATS:
         return rng.standard_normal(shape).astype(dtypes.numpy_dtype(dtype))
+    if dtype not in dtypes.INTEGERS:
+        return small_numbers(rng, tuple(shape), dtype)
     return rng.integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
 
 
-_DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS)
+_DTYPES = dtypes.ELEMENTS
 
 
 def random_load(rng: Generator) -> tuple[Mapped, dict[str, Any]]:

@@ -9,7 +9,7 @@ from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick, random_array
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, small_numbers
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.pack import Packing
 
@@ -18,7 +18,7 @@ Generator = np.random.Generator
 # 1, primes, and one below and above the vectors and tiles that schedules like.
 _EXTENTS = (1, 2, 3, 7, 8, 13, 16, 17, 31, 33, 40, 64, 67)
 _TILES = (1, 2, 3, 4, 7, 8, 16, 17, 32, 33)
-_DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS)
+_DTYPES = dtypes.ELEMENTS
 _MOST_ELEMENTS = 20_000  # the reference takes a microsecond for each
 
 
@@ -66,9 +66,11 @@ def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]
     )
     divisible = all(e % t == 0 for e, t in zip(shape, by_dim, strict=True))
     if packs:
-        padding = pick(rng, ("operand", _value(rng, dtype), None))
+        value = _value(rng, dtype)
+        passed = value if dtype == "complex128" else "operand"
+        padding = pick(rng, (passed, value, None))
         if padding is None and not divisible:
-            padding = "operand"
+            padding = passed
         op = ops.pack(TensorType(named, dtype), **tiling, padding_value=padding)
         operands = {"input": random_array(rng, shape, dtype)}
         if padding == "operand":
@@ -97,6 +99,8 @@ def _value(rng: Generator, dtype: str) -> Any:
         return bool(rng.random() < 0.5)
     if dtype in dtypes.FLOATS:
         return pick(rng, (0.0, 1.5, -2.0, float("inf")))
+    if dtype not in dtypes.INTEGERS:
+        return small_numbers(rng, (), dtype).item()
     return int(rng.integers(0 if dtype.startswith("u") else -100, 100))
 
 

@@ -10,7 +10,13 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.base.random_arrays import lines_of_sizes, pick, some_dynamic
+from tvm_iree_ext.catalog.base.random_arrays import (
+    lines_of_sizes,
+    pick,
+    random_array,
+    small_numbers,
+    some_dynamic,
+)
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.scan import Scan
 
@@ -22,9 +28,11 @@ _SINGLE = ("add", "mul", "min", "max", "and", "or", "xor")
 _REGIONS = {
     "bool": ("and", "or", "xor", "max(arg0, arg1)"),
     "integer": (*_SINGLE, "2 * arg0 + arg1", "arg0 - arg1", "arg1 ^ arg0", "max(arg1, arg0 - 1)"),
+    "complex": ("add", "mul", "arg0 - arg1", "arg0 * 0.5 + conj(arg1)"),
     "float": ("add", "add", "mul", "min", "max", "0.5 * arg0 + arg1", "arg0 - arg1"),
 }
 # Associative, but neither commutative nor with an identity that TVM knows: the last above 0.
+_OTHER_DTYPES = tuple(one for one in dtypes.ELEMENTS if one not in dtypes.FLOATS)
 _LAST = "select(arg1 > 0, arg1, arg0)"
 
 
@@ -36,7 +44,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         arrays = [array.astype(np.float64) for array in arrays]
         compute = None
     else:
-        compute = dtypes.numpy_dtype(op.compute_dtype)
+        compute = dtypes.numpy_dtype(dtypes.number_dtype(op.compute_dtype))
     output, accumulator = reference.scan(
         *arrays,
         dimension=op.dimension,
@@ -89,18 +97,28 @@ def random_case(rng: Generator) -> tuple[Scan, dict[str, Any]]:
     """Any rank, dimension, dtype and region; some extents are symbols."""
     sizes, dimension = lines_of_sizes(rng, 300_000)
     shape = some_dynamic(rng, sizes, 0.15)
-    dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.5 else pick(rng, dtypes.INTEGERS)
-    kind = "float" if dtype in dtypes.FLOATS else "bool" if dtype == "bool" else "integer"
-    region = _LAST if kind != "bool" and rng.random() < 0.1 else pick(rng, _REGIONS[kind])
+    dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.4 else pick(rng, _OTHER_DTYPES)
+    kind = "bool" if dtype == "bool" else "integer"
+    if dtype in (*dtypes.FLOATS, *dtypes.FLOATS8):
+        kind = "float"
+    elif dtype in dtypes.COMPLEX:
+        kind = "complex"
+    region = (
+        _LAST
+        if kind not in ("bool", "complex") and rng.random() < 0.1
+        else pick(rng, _REGIONS[kind])
+    )
+    # Sums and products of floats of 8 bits are rounded so often that brackets decide.
+    brackets = (*_SINGLE, _LAST) if dtype not in dtypes.FLOATS8 else ("min", "max", _LAST)
     op = ops.scan(
         TensorType(tuple(shape), dtype),
         region,
         dimension=dimension,
         inclusive=bool(rng.random() < 0.5),
-        reassociate=bool(rng.random() < 0.5) and region in (*_SINGLE, _LAST),
+        reassociate=bool(rng.random() < 0.5) and region in brackets,
     )
     line = (*sizes[:dimension], *sizes[dimension + 1 :])
-    product = op.region.known_as == "mul"
+    product = region == "mul"
     return op, {
         "input": _values(rng, tuple(sizes), dtype, product),
         "accumulator_init": _values(rng, line, dtype, product),
@@ -111,6 +129,12 @@ def _values(rng: Generator, shape: tuple[int, ...], dtype: str, product: bool) -
     kind = dtypes.numpy_dtype(dtype)
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
+    if dtype in dtypes.COMPLEX and product:  # of magnitude 1, for the products to stay so
+        return np.asarray(1j ** rng.integers(0, 4, shape)).astype(kind)
+    if dtype in (*dtypes.FLOATS8, *dtypes.COMPLEX):
+        return small_numbers(rng, shape, dtype)
+    if dtype in dtypes.INTEGERS4:
+        return random_array(rng, shape, dtype)
     if dtype not in dtypes.FLOATS:
         limits = np.iinfo(kind)
         if rng.random() < 0.3:  # many zeros

@@ -1,6 +1,6 @@
 """Scatter and gather: reference, tolerance, random cases, JSON examples."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,20 @@ def run_scatter(op: Op, operands: Values) -> dict[str, np.ndarray]:
             operands["indices"],
             operands["original"],
             dimension_map=op.slices.dimension_map,
-            combine=numpy_region(op.name, op.region, operands),
+            combine=_combined(op, operands),
             mask=operands.get("mask"),
             depth_dim=op.slices.depth_dim,
         )
     return {"result": result}
+
+
+def _combined(op: Scatter, operands: Values) -> Callable[..., np.ndarray]:
+    """The region over arrays; what TVM does not know as numbers is computed with as what it is."""
+    call = numpy_region(op.name, op.region, operands)
+    if op.dtype not in dtypes.WORDS:
+        return call
+    number = dtypes.numpy_dtype(dtypes.number_dtype(op.dtype))
+    return lambda update, current: call(update.astype(number), current.astype(number))
 
 
 def run_gather(op: Op, operands: Values) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
-from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_arrays import pick, small_numbers
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
@@ -28,9 +28,10 @@ EXACT_REGIONS = (
     "2 * arg0 + arg1",
     "select(arg0 > arg1, arg0, arg1)",
 )
+_COMPLEX_REGIONS = ("arg0", "arg0 + arg1", "arg0 - arg1", "arg0 * arg1", "conj(arg0) + arg1")
 _BITS = ("and", "or", "xor", "arg0")
 _FLOAT_REGIONS = (*EXACT_REGIONS, "add", "min", "0.75 * arg0 + 0.25 * arg1", "arg0 / (2 + arg1)")
-_DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS, "float32", "float32")
+_DTYPES = (*dtypes.ELEMENTS, "float32", "float32")
 _LAST = (1, 1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 65, 130)
 _BATCH = (1, 2, 3, 5, 16, 17, 40, 97)
 
@@ -118,9 +119,7 @@ def _indices(
 def _values(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
-    integer = dtype in dtypes.INTEGERS
-    values = rng.integers(0, 8, shape) if integer else rng.standard_normal(shape)
-    return np.asarray(values).astype(dtypes.numpy_dtype(dtype))
+    return small_numbers(rng, shape, dtype)
 
 
 def _mask(rng: Generator, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -174,6 +173,10 @@ def random_scatter(rng: Generator) -> tuple[Scatter, dict[str, Any]]:
 def _region(rng: Generator, dtype: str) -> str:
     if dtype in dtypes.FLOATS:
         return pick(rng, _FLOAT_REGIONS)
+    if dtype in dtypes.FLOATS8:
+        return pick(rng, EXACT_REGIONS)
+    if dtype in dtypes.COMPLEX:
+        return pick(rng, _COMPLEX_REGIONS)
     return pick(rng, _BITS if dtype == "bool" else (*_BITS, *EXACT_REGIONS))
 
 

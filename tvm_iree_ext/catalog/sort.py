@@ -20,7 +20,7 @@ from tvm_iree_ext.ops.families.sort import Sort
 
 # 1, primes, and one below and above runs of 8 and 16, and blocks of 16 runs.
 _LENGTHS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 97, 127, 128, 129, 160, 257)
-_DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS)
+_DTYPES = dtypes.ORDERED
 _MOST_STEPS = 20_000  # of the reference, which compares every pair of a line
 
 _PLAIN = ("<", "<=", ">", ">=", "arg1 < arg0")
@@ -28,6 +28,11 @@ _WEAK_ORDERS = (
     "abs(arg0) < abs(arg1)",
     "arg0 * arg0 <= arg1 * arg1",
     "max(arg0, 0) > max(arg1, 0)",
+)
+_OF_PARTS = (
+    "real(arg0) < real(arg1)",
+    "imag(arg0) >= imag(arg1)",
+    "real(arg0 * conj(arg0)) < real(arg1 * conj(arg1))",
 )
 _LEXICOGRAPHIC = (
     "arg2 > arg3",
@@ -63,9 +68,13 @@ def random_case(rng: np.random.Generator) -> tuple[Sort, dict[str, Any]]:
         sizes[dimension] = min(sizes[dimension], 40) if rank > 1 else sizes[dimension]
     shape = some_dynamic(rng, sizes, 0.25)
     kinds = [pick(rng, _DTYPES) for _ in range(pick(rng, (1, 1, 2, 3)))]
+    if rng.random() < 0.15:  # keys of parts, or what goes along
+        kinds[-1] = pick(rng, dtypes.COMPLEX)
     regions = _PLAIN if rng.random() < 0.6 else _WEAK_ORDERS
-    if len(kinds) > 1 and rng.random() < 0.4:
+    if len(kinds) > 1 and kinds[1] not in dtypes.COMPLEX and rng.random() < 0.4:
         regions = _LEXICOGRAPHIC
+    if kinds[0] in dtypes.COMPLEX:
+        regions = _OF_PARTS
     region = pick(rng, regions)
     narrow = "* arg" in region or "abs" in region
     op = ops.sort(*(TensorType(shape, k) for k in kinds), dimension=dimension, region=region)

@@ -24,8 +24,9 @@ from tvm_iree_ext.ops.families.topk.topk_v2 import TopkV2
 # 1, primes, and one below and above blocks of 4 and 8 vectors.
 _CANDIDATES = (1, 2, 3, 7, 16, 17, 31, 63, 65, 127, 129, 200, 257)
 _KEPT = (1, 2, 3, 5, 8, 17)
-_DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS)
+_DTYPES = (*dtypes.ORDERED, *dtypes.COMPLEX)
 _REGIONS = (">", ">", "<", "<", ">=", "<=", "arg1 < arg0", "abs(arg0) > abs(arg1)")
+_OF_PARTS = ("real(arg0) > real(arg1)", "imag(arg0) < imag(arg1)")
 _INDEX_DTYPES = ("int32", "int32", "int64", "int16", "uint32")
 
 
@@ -106,7 +107,8 @@ def _random_inits(rng: np.random.Generator, sizes: _Sizes, kind: str, region: st
     """Values that are in order along the dim, or are not."""
     inits = random_elements(rng, sizes.outputs, kind, "abs" in region)
     if rng.random() < 0.7:
-        inits = np.sort(inits.astype(np.float64), axis=sizes.dimension).astype(inits.dtype)
+        wide = inits if kind in dtypes.COMPLEX else inits.astype(np.float64)
+        inits = np.sort(wide, axis=sizes.dimension).astype(inits.dtype)
         inits = inits if region.startswith("<") else np.flip(inits, sizes.dimension).copy()
     return inits
 
@@ -129,7 +131,8 @@ def _distinct(
 def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
     """Any dtypes, with and without indices; inits in order and not."""
     sizes = _random_sizes(rng, beyond=True)
-    kind, region = pick(rng, _DTYPES), pick(rng, _REGIONS)
+    kind = pick(rng, _DTYPES)
+    region = pick(rng, _OF_PARTS if kind in dtypes.COMPLEX else _REGIONS)
     has_indices = rng.random() < 0.4
     index_kind = "int32" if has_indices else pick(rng, _INDEX_DTYPES)
     op = ops.topk(
@@ -151,7 +154,8 @@ def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
 def random_case_v2(rng: np.random.Generator) -> tuple[TopkV2, dict[str, Any]]:
     """Any dtypes, indices in and out, out alone, or none; in order or not."""
     sizes = _random_sizes(rng, beyond=False)
-    kind, region = pick(rng, _DTYPES), pick(rng, _REGIONS)
+    kind = pick(rng, _DTYPES)
+    region = pick(rng, _OF_PARTS if kind in dtypes.COMPLEX else _REGIONS)
     indices = pick(rng, ("in and out", "out", "none"))
     index_kind = pick(rng, _INDEX_DTYPES)
     outputs = TensorType(sizes.output_shape, index_kind)

@@ -10,7 +10,7 @@ from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, some_dynamic
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, small_numbers, some_dynamic
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer
@@ -54,6 +54,8 @@ def _padding(rng: Generator, dtype: str) -> Any:
     """A number that the type holds."""
     if dtype in dtypes.FLOATS:
         return float(pick(rng, (0.0, -1.0, 2.5, -0.0, np.inf, np.nan)))
+    if dtype not in dtypes.INTEGERS:
+        return small_numbers(rng, (), dtype).item()
     value = random_array(rng, (1,), dtype)[0]
     # As large as a call can pass; a constant may be larger.
     return bool(value) if dtype == "bool" else min(int(value), 2**63 - 1)
@@ -167,7 +169,7 @@ def _finish(
     """Operands, maps, other arguments and the type of the base; the draft's indices get a type."""
     if rng.random() < 0.3 or not draft.axes:
         draft.axes.insert(int(rng.integers(len(draft.axes) + 1)), "0")
-    dtype = str(pick(rng, dtypes.FLOATS + dtypes.INTEGERS))
+    dtype = str(pick(rng, dtypes.ELEMENTS))
     offsets = [int(pick(rng, (0, 0, 1, 3))) for _ in draft.axes]
     shape = []
     for axis, offset in zip(draft.axes, offsets, strict=True):

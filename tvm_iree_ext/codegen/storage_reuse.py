@@ -315,7 +315,7 @@ class _Slot:
     def misfit(self, memory: _Allocation) -> int | None:
         """By how many elements they differ; None for memory that must not be in here."""
         last = self.memories[-1]
-        if not (memory.may_share and last.may_share and last.last < memory.first):
+        if last.last >= memory.first:
             return None
         ours, theirs = self.alloc.buffer, memory.alloc.buffer
         if ours.scope() != theirs.scope() or str(ours.dtype) != str(theirs.dtype):
@@ -346,15 +346,20 @@ def _extent(buffer: Any) -> int:
 def _placed(memories: list[_Allocation]) -> list[_Slot]:
     """The allocations of a region, in the order in which they are used first."""
     slots: list[_Slot] = []
+    shared: list[_Slot] = []  # of which others may have a part: registers are many, and are not
     for memory in sorted(memories, key=lambda one: one.since):
         if memory.keeps_place:
             continue
-        misfits = [(slot.misfit(memory), slot) for slot in slots]
+        if not memory.may_share:
+            slots.append(_Slot([memory]))
+            continue
+        misfits = [(slot.misfit(memory), slot) for slot in shared]
         free = [(misfit, slot) for misfit, slot in misfits if misfit is not None]
         if free:
             min(free, key=lambda one: one[0])[1].add(memory)
         else:
-            slots.append(_Slot([memory]))
+            shared.append(_Slot([memory]))
+            slots.append(shared[-1])
     return slots
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.base.dtypes import INTEGERS, INTEGERS4, item_bytes, limits, numpy_dtype
 from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.runtime import cupy_arrays
@@ -60,14 +60,17 @@ NUMBERS = (bool, int, float, complex)
 class _BorrowedMemory:
     """Memory of an ``owner``, which NumPy takes for a writable array of unsigned integers."""
 
-    def __init__(self, owner: Any, address: int, shape: Shape, strides: Shape, item: int) -> None:
+    def __init__(
+        self, owner: Any, address: int, shape: Shape, strides: Shape | None, item: int
+    ) -> None:
+        word = f"u{item}" if item <= 8 else f"V{item}"
         self.owner = owner
         self.__array_interface__ = {
             "version": 3,
             "data": (address, False),
             "shape": shape,
             "strides": strides,
-            "typestr": f"{'<' if sys.byteorder == 'little' else '>'}u{item}",
+            "typestr": f"{'<' if sys.byteorder == 'little' else '>'}{word}",
         }
 
 
@@ -84,12 +87,17 @@ class Port:
         self.dtype = operand.dtype
         self.item = item_bytes(operand.dtype)
         self.numpy = numpy_dtype(operand.dtype)
+        self.words = operand.words
+        self.passed_item = self.item // 2 if operand.words == "uint64x2" else self.item
+        whole = operand.dtype in (*INTEGERS, *INTEGERS4) and operand.dtype != "bool"
+        self._limits = limits(operand.dtype) if whole else None
         self.is_scalar = operand.role == "scalar"
         self.has_one_element = not self.is_scalar and operand.shape == ()
         # What can be passed as it is: NumPy arrays that can be exported, and Python floats.
-        self.is_exported = not self.is_scalar and self.numpy not in _EXPORTED
+        self.is_exported = not (self.is_scalar or self.words or self.numpy in _EXPORTED)
         self.plain_array = self.numpy if self.is_exported else _NO_DTYPE
-        self.plain_number = float if self.is_scalar and operand.dtype.startswith("float") else None
+        is_float = operand.dtype.startswith("float") and not self.words
+        self.plain_number = float if self.is_scalar and is_float else None
 
     def take(self, value: Any) -> tuple[Shape | None, Any]:
         """The shape of an input (None for a scalar), and what the kernel takes for it.
@@ -99,6 +107,8 @@ class Port:
         """
         if self.is_scalar:
             number = self.number(value)
+            if self.words:
+                number = word_of(number, self.numpy, self.words)
             # Integers are passed as int64, whose bits a kernel takes for those of uint64.
             return None, number - _WRAP if isinstance(number, int) and number >= _HALF else number
         if isinstance(value, np.generic):  # as NumPy gives for an element
@@ -109,18 +119,21 @@ class Port:
             self.check_numpy(value)
             if not (value.flags.c_contiguous and value.flags.aligned):
                 value = np.array(value, order="C")
-            return value.shape, as_tensor(value)
+            return value.shape, self.tensor(value)
         torch = torch_module()
         if torch is not None and isinstance(value, torch.Tensor):
             tensor = self._from_torch(value, torch)
-            return tuple(value.shape), tensor
+            return tuple(value.shape), self.in_words(tensor, value)
         if cupy_arrays.is_cupy(value):
             self._check_cupy(value)
-            return value.shape, cupy_arrays.plain(value, _GPU_ALIGNMENT)
+            plain = cupy_arrays.plain(value, _GPU_ALIGNMENT)
+            return value.shape, self.in_words(plain, value)
+        if self.numpy.kind == "c":  # which TVM does not know
+            return self.take(self.read_dlpack(value, np.from_dlpack))
         tensor = self._from_dlpack(value)
         shape, alignment = tensor.shape, self._alignment(tensor)
         if tensor.is_contiguous() and tensor.data_ptr() % alignment == 0:
-            return shape, tensor
+            return shape, self.in_words(tensor, value)
         if tensor.__dlpack_device__()[0] != _CPU:
             raise CallError(
                 f"{self.name} is on {tensor.device}; expected it contiguous there, at a multiple"
@@ -128,7 +141,24 @@ class Port:
             )
         strides = tuple(self.item * stride for stride in tensor.strides)
         memory = _BorrowedMemory(tensor, tensor.data_ptr(), shape, strides, self.item)
-        return shape, as_tensor(np.array(memory, order="C").view(self.numpy))
+        return shape, self.tensor(np.array(memory, order="C").view(self.numpy))
+
+    def tensor(self, array: np.ndarray) -> Any:
+        """What the kernel takes for a NumPy array of the operand's type: of words, where it has."""
+        if not self.words:
+            return as_tensor(array)
+        return as_tensor(words_in(array, self.words))
+
+    def in_words(self, tensor: Any, owner: Any) -> Any:
+        """A contiguous tensor of another library, or one of words over its memory."""
+        if not self.words:
+            return tensor
+        device = owner.__dlpack_device__()
+        where = None if device[0] == _CPU else (int(device[0]), int(device[1]))
+        shape = tuple(tensor.shape)
+        memory = _BorrowedMemory(tensor, tensor.data_ptr(), shape, None, self.item)
+        words = words_in(np.asarray(memory), self.words)
+        return as_tensor(words) if where is None else _exported(words, words.dtype, where)
 
     def _alignment(self, tensor: Any) -> int:
         return self.item if tensor.__dlpack_device__()[0] == _CPU else _GPU_ALIGNMENT
@@ -145,13 +175,14 @@ class Port:
             if not value.flags.writeable:
                 raise CallError(f"{self.name} is read-only; expected an array to be written")
             contiguous, aligned = value.flags.c_contiguous, value.flags.aligned
-            tensor = as_tensor(value) if value.flags.carray else None
+            tensor = self.tensor(value) if value.flags.carray else None
         elif torch is not None and isinstance(value, torch.Tensor):
             self.check_torch(value, torch)
             contiguous = value.is_contiguous() and not value.is_neg()
             alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
             aligned = address(self.name, value, torch) % alignment == 0
             tensor = value.detach() if value.requires_grad else value
+            tensor = self.in_words(tensor, value) if contiguous else None
         elif isinstance(value, tvm_ffi.Tensor) or cupy_arrays.is_cupy(value):
             if isinstance(value, tvm_ffi.Tensor):
                 tensor = self._from_dlpack(value)
@@ -160,6 +191,7 @@ class Port:
                 tensor = cupy_arrays.CupyArray(value)
             alignment = self._alignment(tensor)
             contiguous, aligned = tensor.is_contiguous(), tensor.data_ptr() % alignment == 0
+            tensor = self.in_words(tensor, value) if contiguous else None
         else:
             raise CallError(
                 f"{self.name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor,"
@@ -185,7 +217,7 @@ class Port:
         accepted: Any
         if self.numpy.kind == "b":
             accepted = (bool, np.bool_)
-        elif self.numpy.kind in "iu":
+        elif self._limits is not None:
             accepted = (int, np.integer)
         elif self.numpy.kind == "c":
             accepted = (int, float, complex, np.integer, np.inexact)
@@ -200,13 +232,11 @@ class Port:
             return bool(value)
         if self.numpy.kind == "c":
             return complex(value)
-        if self.numpy.kind not in "iu":
+        if self._limits is None:
             return float(value)
-        limits = np.iinfo(self.numpy)
-        if not limits.min <= value <= limits.max:
-            raise CallError(
-                f"{self.name} is {value}; {self.dtype} holds {limits.min}..{limits.max}"
-            )
+        least, most = self._limits
+        if not least <= value <= most:
+            raise CallError(f"{self.name} is {value}; {self.dtype} holds {least}..{most}")
         return int(value)
 
     def check_numpy(self, array: np.ndarray) -> None:
@@ -318,7 +348,7 @@ def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[
     """New NumPy arrays, and what the kernel takes for them."""
     arrays = [np.empty(shape, port.numpy) for shape, port in zip(shapes, ports, strict=True)]
     tensors = [
-        array if port.plain_array == port.numpy else as_tensor(array)
+        array if port.plain_array == port.numpy else port.tensor(array)
         for array, port in zip(arrays, ports, strict=True)
     ]
     return arrays, tensors
@@ -333,7 +363,7 @@ def _torch_results(
         array = torch.empty(shape, dtype=getattr(torch, port.dtype), device=device)
         check_plain(port.name, array, torch)  # it is a FakeTensor where a program is only traced
         arrays.append(array)
-    return arrays, arrays
+    return arrays, [port.in_words(one, one) for port, one in zip(ports, arrays, strict=True)]
 
 
 def _cupy_results(
@@ -348,21 +378,29 @@ def _cupy_results(
 
 def dlpack_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
     """New tensors of TVM's in memory of the CPU."""
-    tensors = [
-        as_tensor(np.empty(shape, port.numpy)) for shape, port in zip(shapes, ports, strict=True)
+    arrays = [np.empty(shape, port.numpy) for shape, port in zip(shapes, ports, strict=True)]
+    return _as_both(arrays, ports)
+
+
+def _as_both(arrays: Sequence[np.ndarray], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+    """Tensors over arrays, as results and as a kernel takes them."""
+    tensors = [as_tensor(array) for array in arrays]
+    passed = [
+        port.tensor(array) if port.words else tensor
+        for port, array, tensor in zip(ports, arrays, tensors, strict=True)
     ]
-    return tensors, tensors
+    return tensors, passed
 
 
 def _aligned_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
     """New tensors of TVM's that JAX takes as they lie; it copies others, in ten times the time."""
-    tensors = []
+    arrays = []
     for shape, port in zip(shapes, ports, strict=True):
         size = math.prod(shape) * port.item
         memory = np.empty(size + _JAX_ALIGNMENT, np.uint8)
         start = -memory.ctypes.data % _JAX_ALIGNMENT
-        tensors.append(as_tensor(memory[start : start + size].view(port.numpy).reshape(shape)))
-    return tensors, tensors
+        arrays.append(memory[start : start + size].view(port.numpy).reshape(shape))
+    return _as_both(arrays, ports)
 
 
 def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[Any]:
@@ -391,10 +429,26 @@ def as_numpy(tensor: Any, port: Port) -> np.ndarray:
     return np.asarray(memory).view(port.numpy)
 
 
-def empty_tensor(shape: Shape, dtype: str) -> Any:
+def word_of(number: Any, dtype: np.dtype, words: str) -> int:
+    """The word of a number that is passed by value."""
+    return int(np.array(number).astype(dtype).view(words))
+
+
+def words_in(array: np.ndarray, words: str) -> np.ndarray:
+    """The words of a contiguous array's elements; see :class:`~.signature.Operand`."""
+    word, _, several = words.partition("x")
+    if not several:
+        return array.view(word)
+    return array.reshape(*array.shape, 1).view(word)
+
+
+def empty_tensor(shape: Shape, port: Port) -> Any:
     """An array without elements with the strides that TVM asks for; NumPy's are all 0."""
+    word, _, several = port.words.partition("x")
+    if several:
+        shape = (*shape, int(several))
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    kind = numpy_dtype(dtype)
+    kind = np.dtype(word or port.numpy)
     memory = np.zeros(1, kind)
     steps = [kind.itemsize * stride for stride in strides]
     return as_tensor(np.lib.stride_tricks.as_strided(memory, shape, steps))

@@ -40,6 +40,11 @@ class Caller:
         self._defaults: dict[tuple[Any, ...], Any] = {}
 
     @property
+    def has_words(self) -> bool:
+        """Whether some elements are passed as their words."""
+        return any(operand.words for operand in self.signature.operands)
+
+    @property
     def takes_plain_arrays(self) -> bool:
         """Whether NumPy arrays can be all that a call has, and TVM's own checks and the guard's
         (:mod:`tvm_iree_ext.codegen.cpu.argument_guard`) leave nothing to be asked of them.
@@ -155,7 +160,7 @@ class Caller:
 
         def taken(ports: Sequence[Port], values: list[Any], shapes: Sequence[Any]) -> list[Any]:
             return [
-                arrays.empty_tensor(shape, port.dtype) if 0 in (shape or ()) else value
+                arrays.empty_tensor(shape, port) if 0 in (shape or ()) else value
                 for port, value, shape in zip(ports, values, shapes, strict=True)
             ]
 
@@ -246,7 +251,7 @@ class Caller:
                 f" {', '.join(o.name for o in self._results)}"
             )
         spans = [
-            (port.operand, *arrays.span(value, port.item))
+            (port.operand, *arrays.span(value, port.passed_item))
             for port, value in zip(self.ports, passed, strict=True)
             if not port.is_scalar
         ]
@@ -259,7 +264,7 @@ class Caller:
                 raise CallError(
                     f"{port.name} has shape {shape_text(shape)}; expected {shape_text(expected)}"
                 )
-            start, end = arrays.span(tensor, port.item)
+            start, end = arrays.span(tensor, port.passed_item)
             for name, other_start, other_end in spans:
                 in_place = name == home and (start, end) == (other_start, other_end)
                 if start < other_end and other_start < end and not in_place:

@@ -148,15 +148,17 @@ class GpuFunction:
         """
         kind, ordinal = like.__dlpack_device__()
         device = int(kind), int(ordinal)
-        tensors = []
+        tensors, passed = [], []
         try:
             gpu = self._kernels(device[1]).gpu
             for shape, port in zip(shapes, ports, strict=True):
                 memory = _GpuMemory(gpu, prod(shape) * port.item)
-                tensors.append(arrays.gpu_tensor(memory, memory.address, shape, port.numpy, device))
+                made = arrays.gpu_tensor(memory, memory.address, shape, port.numpy, device)
+                tensors.append(made)
+                passed.append(port.in_words(made, made))
         except DriverError as error:
             raise self._refused(error) from error
-        return tensors, tensors
+        return tensors, passed
 
     def copy(self, source: Any, target: Any) -> None:
         """Copy all elements of an array, one of which is on the GPU, as ports took both.

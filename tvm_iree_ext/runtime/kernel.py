@@ -254,6 +254,9 @@ class Kernel(LoadedArtifact):
                 f"{self.op}: jax_fn takes kernels for a CPU; this one is for"
                 f" {self.manifest.target['kind']}"
             )
+        if self._caller.has_words:
+            kinds = ", ".join(sorted({one.dtype for one in self.signature.operands if one.words}))
+            raise CallError(f"{self.op}: jax_fn takes no operands of {kinds}; call the kernel")
         library = self.manifest.files[LIBRARY].digest
         identity = f"tvm_iree_ext.{self.manifest.entry}.{library}"
         return jax_function(self._caller, self._opened(), identity)
@@ -296,7 +299,7 @@ class Kernel(LoadedArtifact):
         else:
             results, tensors = self._caller.outputs(out, result_shapes, passed)
         for result, argument in copies or ():
-            item = self._caller.result_ports[result].item
+            item = self._caller.result_ports[result].passed_item
             self._copy(passed[argument], tensors[result], item)
         if copies is None:
             self._opened()
@@ -310,7 +313,7 @@ class Kernel(LoadedArtifact):
                 raise ArtifactError(
                     f"the manifest of {self.folder} does not describe its library: {error}"
                 ) from error
-            if self._on_gpu is not None:
+            if self._on_gpu is not None and not self._caller.has_words:
                 self._on_gpu.remember(arguments, [*passed, *tensors], results, out is not None)
         if out is None:
             results = arrays.returned(results, self._caller.like(arguments))

@@ -118,14 +118,18 @@ def halved(number: ir.Expr) -> ir.Expr:
     For code generation that has no vectors of truth values.
     """
     name, lanes = str(number.ty.dtype).partition("x")[0], int(number.ty.dtype.lanes)
-    form = FORMATS[name]
+    return halved_pattern(tirx.reinterpret(_typed("uint8", lanes), number), name)
+
+
+def halved_pattern(byte: ir.Expr, name: str) -> ir.Expr:
+    """The float16 of a pattern in a uint8, or of those of a vector, in which it stands seldom."""
+    form, lanes = FORMATS[name], int(byte.ty.dtype.lanes)
     if form.mantissa not in (2, 3):
         raise ValueError(f"{name} is not held by float16")
 
     def word(value: int) -> ir.Expr:
         return _each(tirx.const(value, "uint16"), lanes)
 
-    byte = tirx.reinterpret(_typed("uint8", lanes), number)
     pattern = tirx.Cast(_typed("uint16", lanes), byte)
     magnitude, top = pattern & word(0x7F), word(0x80)
     if form.mantissa == 2 and form.signed_zero:  # float16's upper byte

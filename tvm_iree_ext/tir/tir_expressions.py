@@ -85,6 +85,8 @@ def bits(value: Expr, dtype: str) -> Expr:
     if dtype == "bool":
         return tirx.Cast(of("uint8"), value)
     word = f"uint{item_bytes(dtype) * 8}"
+    if str(value.ty.dtype) == of(word):
+        return value
     if isinstance(value, tirx.IntImm | tirx.FloatImm):
         # Here, not by the compiler: TVM reinterprets neither an integer 0 nor a bfloat16 number.
         pattern = int(np.array(value.value, numpy_dtype(dtype)).view(word))

@@ -46,12 +46,29 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
     kind = dtypes.numpy_dtype(dtype)
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)  # not a number where the rank is 0
-    if dtype in dtypes.INTEGERS:
-        limits = np.iinfo(kind)
-        return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
+    if dtype in dtypes.COMPLEX:
+        part = dtypes.COMPLEX_PARTS[dtype]
+        return np.asarray(random_array(rng, (*shape, 2), part)).view(kind)[..., 0]
+    if dtype in (*dtypes.INTEGERS, *dtypes.INTEGERS4):
+        least, most = map(int, dtypes.limits(dtype))
+        number = dtypes.numpy_dtype(dtypes.number_dtype(dtype))
+        return np.asarray(rng.integers(least, most, shape, number, endpoint=True)).astype(kind)
     values = rng.standard_normal(shape)
     odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0]), shape)
     return np.where(rng.random(shape) < 0.05, odd, values).astype(kind)
+
+
+def small_numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Numbers of which a few can be summed and multiplied, of any type but bool."""
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype in dtypes.COMPLEX:
+        parts = rng.integers(-8, 9, (2, *shape)) / 4
+        return np.asarray(parts[0] + 1j * parts[1]).astype(kind)
+    if dtype in dtypes.FLOATS8:
+        return np.asarray(rng.integers(-12, 13, shape) / 4).astype(kind)
+    if dtype in dtypes.FLOATS:
+        return np.asarray(rng.standard_normal(shape)).astype(kind)
+    return np.asarray(rng.integers(0, 8, shape)).astype(kind)
 
 
 def finite_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:

@@ -19,7 +19,11 @@ def comparator(
     ``operands`` have the region's numbers of a call, by name.
     """
     call = numpy_region(op, region, operands)
-    seen = [dtypes.numpy_dtype(region_dtype(kind)) for kind in kinds for _ in range(2)]
+    seen = [
+        dtypes.numpy_dtype(dtypes.number_dtype(region_dtype(kind)))
+        for kind in kinds
+        for _ in range(2)
+    ]
 
     def compare(*arguments: Any) -> Any:
         with np.errstate(over="ignore"):
@@ -43,13 +47,18 @@ def random_elements(
     dtype = dtypes.numpy_dtype(kind)
     if kind == "bool":
         return rng.random(shape) < 0.5
+    if kind in dtypes.COMPLEX:
+        parts = rng.integers(-4, 5, (2, *shape)) / 2
+        return np.asarray(parts[0] + 1j * parts[1]).astype(dtype)
     few = rng.random() < 0.5
-    if kind in dtypes.FLOATS:
+    if kind in (*dtypes.FLOATS, *dtypes.FLOATS8):
         values = rng.integers(-4, 5, shape) / 2 if few else rng.standard_normal(shape) * 8
         if not narrow:
-            odd = rng.choice([np.inf, -np.inf, 0.0, -0.0], shape)
+            largest = np.inf if kind not in dtypes.FLOATS8 else dtypes.limits(kind)[1]
+            odd = rng.choice([largest, -largest, 0.0, -0.0], shape)
             values = np.where(rng.random(shape) < 0.1, odd, values)
         return values.astype(dtype)
-    limits = np.iinfo(dtype)
-    low, high = (max(-5, limits.min), 6) if few or narrow else (limits.min, limits.max)
-    return rng.integers(low, high, shape, dtype=dtype, endpoint=True)
+    least, most = map(int, dtypes.limits(kind))
+    low, high = (max(-5, least), 6) if few or narrow else (least, most)
+    number = dtypes.numpy_dtype(dtypes.number_dtype(kind))
+    return rng.integers(low, high, shape, dtype=number, endpoint=True).astype(dtype)

@@ -19,6 +19,7 @@ from tvm_iree_ext.codegen.pass_seam import chosen
 from tvm_iree_ext.codegen.storage_reuse import reuse_storage
 from tvm_iree_ext.codegen.vector_functions import name_vector_functions
 from tvm_iree_ext.codegen.vector_math import lower_vector_math
+from tvm_iree_ext.codegen.wide_words import halve_wide_words
 from tvm_iree_ext.codegen.zero_words import write_zeros
 from tvm_iree_ext.tir.function_body import with_body
 
@@ -96,6 +97,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         s_tir.transform.LowerOpaqueBlock(),
         keep_narrow_storage,
         flatten_buffers,
+        halve_wide_words,
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),

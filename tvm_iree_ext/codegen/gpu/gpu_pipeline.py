@@ -32,6 +32,7 @@ from tvm_iree_ext.codegen.gpu.passes.swizzle import swizzle_shared
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage, reinterpret_vectors
 from tvm_iree_ext.codegen.pass_seam import chosen
 from tvm_iree_ext.codegen.storage_reuse import reuse_storage
+from tvm_iree_ext.codegen.wide_words import halve_wide_words
 from tvm_iree_ext.codegen.zero_words import write_zeros
 
 
@@ -61,6 +62,7 @@ def _passes(target: Target) -> list[Any]:
         keep_narrow_storage,
         *([move_words] if cuda else []),
         flatten_buffers,
+        halve_wide_words,
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),

@@ -5,12 +5,11 @@ They are numbers of the element type; infinities are texts, as JSON has none.
 
 from typing import Any
 
-import numpy as np
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Default
 from tvm_iree_ext.ops.base.regions import NAMED, Region
 
+_WITH_INFINITY = (*dtypes.FLOATS, "float8_e5m2")
 _NAMES = {text: name for name, text in NAMED.items()}
 
 
@@ -18,14 +17,14 @@ def lowest(dtype: str) -> Default:
     """What no value of a type lies below."""
     if dtype == "bool":
         return False
-    return "-inf" if dtype in dtypes.FLOATS else int(np.iinfo(dtype).min)
+    return "-inf" if dtype in _WITH_INFINITY else int(dtypes.limits(dtype)[0])
 
 
 def highest(dtype: str) -> Default:
     """What no value of a type lies above."""
     if dtype == "bool":
         return True
-    return "inf" if dtype in dtypes.FLOATS else int(np.iinfo(dtype).max)
+    return "inf" if dtype in _WITH_INFINITY else int(dtypes.limits(dtype)[1])
 
 
 def identity(region: Region, dtype: str) -> Default | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -11,11 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import item_bytes, word_dtype
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text
 from tvm_iree_ext.ops.base.region_scalars import RegionScalar
 from tvm_iree_ext.ops.base.regions import Region
+from tvm_iree_ext.ops.base.words import over_words, passed_words
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
 _MOST_BYTES = 1 << 47  # of an operand: what a process can address
@@ -86,11 +88,40 @@ class Op(ABC):
         region = getattr(self, "region", None)
         return region.scalars if isinstance(region, Region) else ()
 
+    own_numbers: frozenset[str] = frozenset()
+    """Types of :data:`~.dtypes.WORDS` with which the op's kernels compute as numbers."""
+
+    @functools.cached_property
+    def in_words(self) -> Op:
+        """The op over the words of elements whose type TVM does not know, or this one.
+
+        Its regions and paddings are over words, and it does what this one does.
+        """
+        came = {operand.dtype for operand in self.signature.operands}
+        if not any(word_dtype(one) != one for one in came - self.own_numbers):
+            return self
+        made: Op = over_words(self, self.own_numbers)
+        return made
+
+    @functools.cached_property
+    def passed_signature(self) -> Signature:
+        """The signature, which says where kernels take words in place of numbers."""
+        if self.in_words is self:
+            return self.signature
+        return Signature(
+            tuple(
+                dataclasses.replace(one, words=passed_words(one, self.own_numbers))
+                for one in self.signature.operands
+            )
+        )
+
     def prim_func(self) -> tirx.PrimFunc:
         """The canonical TensorIR: right on any target, not scheduled.
 
         Its attribute :data:`CANONICAL` is a key by which :func:`op_of` knows the op.
         """
+        if self.in_words is not self:
+            return self.in_words.prim_func()
         key = hashlib.sha256(self.identity.encode()).hexdigest()
         _canonical_ops.setdefault(key, self)
         return canonical(self).with_attr(CANONICAL, key)

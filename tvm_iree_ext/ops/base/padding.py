@@ -9,9 +9,10 @@ import numpy as np
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
-Number: TypeAlias = bool | int | float
+Number: TypeAlias = bool | int | float | complex
 Padding: TypeAlias = Number | Literal["operand"]
 
 
@@ -22,6 +23,11 @@ def check_padding(op: str, name: str, value: object, dtype: str) -> Padding:
         OpError: otherwise.
     """
     if isinstance(value, str) and value == "operand":
+        if dtype == "complex128":
+            raise OpError(
+                f"{op}: {name} is an operand of {dtype}; expected a number: kernels are called"
+                " with numbers of 64 bits at most"
+            )
         return "operand"
     if isinstance(value, np.generic):
         if str(value.dtype) != dtype:
@@ -29,12 +35,14 @@ def check_padding(op: str, name: str, value: object, dtype: str) -> Padding:
         value = value.item()
     if dtype == "bool":
         fits = isinstance(value, bool)
-    elif dtype in dtypes.FLOATS:
+    elif dtype in dtypes.COMPLEX:
+        fits = isinstance(value, int | float | complex) and not isinstance(value, bool)
+    elif dtype in (*dtypes.FLOATS, *dtypes.FLOATS8):
         fits = isinstance(value, int | float) and not isinstance(value, bool)
     else:
         fits = isinstance(value, int) and not isinstance(value, bool)
-        limits = np.iinfo(dtype)
-        fits = fits and int(limits.min) <= value <= int(limits.max)  # type: ignore[operator]
+        least, most = dtypes.limits(dtype)
+        fits = fits and least <= value <= most  # type: ignore[operator]
     if not fits:
         raise OpError(f"{op}: {name} is {value!r}; expected a number of type {dtype}")
     return value  # type: ignore[return-value]
@@ -42,16 +50,15 @@ def check_padding(op: str, name: str, value: object, dtype: str) -> Padding:
 
 def padding_json(value: Padding | None) -> Any:
     """The padding as a JSON value: what is not finite as text."""
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     return value
 
 
 def padding_number(value: Number, dtype: str) -> ir.Expr:
     """A padding that is known as a constant of the element type."""
-    if dtype == "uint64" and value >= 1 << 63:  # a constant is made from a signed number
-        signed = tirx.const(int(np.uint64(value).astype(np.int64)), "int64")
-        return tirx.reinterpret("uint64", signed)
+    if dtype in ("uint64", "uint128"):
+        return number_words.word_constant(int(value), dtype)  # type: ignore[arg-type]
     return tirx.const(value, dtype)
 
 

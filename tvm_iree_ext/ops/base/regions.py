@@ -10,14 +10,16 @@ from __future__ import annotations
 import inspect
 import operator
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from tvm_iree_ext.base import scalar_text
+from tvm_iree_ext.base.dtypes import COMPLEX, FLOATS8, WORDS, word_dtype
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.region_scalars import RegionScalar, ScalarRegion
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 from tvm_iree_ext.tir.purity import is_pure
 from tvm_iree_ext.tir.region_size import check_size
@@ -50,12 +52,18 @@ NAMED: dict[str, str] = {
 
 def maximum(a: Any, b: Any) -> ir.Expr:
     """The larger of two; NaN where either float is, as ``arith.maximumf`` and NumPy say."""
-    return _with_nan(tirx.max(a, b), operator.gt, operator.ge)
+    return _with_nan(_ordered(tirx.max, a, b), operator.gt, operator.ge)
 
 
 def minimum(a: Any, b: Any) -> ir.Expr:
     """The smaller of two; NaN where either float is, as ``arith.minimumf`` and NumPy say."""
-    return _with_nan(tirx.min(a, b), operator.lt, operator.le)
+    return _with_nan(_ordered(tirx.min, a, b), operator.lt, operator.le)
+
+
+def _ordered(choose: Callable[..., Any], a: Any, b: Any) -> ir.Expr:
+    if isinstance(a, number_words.ComplexNumber) or isinstance(b, number_words.ComplexNumber):
+        return a < b  # which says that they have no order
+    return choose(a, b)
 
 
 def _with_nan(chosen: ir.Expr, wins: Compare, wins_or_equals: Compare) -> ir.Expr:
@@ -72,6 +80,10 @@ def _with_nan(chosen: ir.Expr, wins: Compare, wins_or_equals: Compare) -> ir.Exp
 
 def select(condition: Any, a: Any, b: Any) -> ir.Expr:
     """``a`` where the condition holds, else ``b``; a bare number takes the other's type."""
+    if isinstance(a, number_words.ComplexNumber):
+        return number_words.ComplexNumber(
+            tirx.Select(condition, a.real, b.real), tirx.Select(condition, a.imag, b.imag)
+        )
     if isinstance(a, ir.Expr) and isinstance(b, int | float):
         b = tirx.const(b, str(a.ty.dtype))
     elif isinstance(b, ir.Expr) and isinstance(a, int | float):
@@ -89,11 +101,33 @@ TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
         name: _of_tirx(name)
         for name in ("abs", "erf", "exp", "exp2", "log", "rsqrt", "sigmoid", "sqrt", "tanh")
     },
+    "conj": lambda number: number.conj(),
+    "imag": number_words.part_of("imag"),
     "max": maximum,
     "min": minimum,
+    "real": number_words.part_of("real"),
     "select": select,
 }
 """The functions that the text of a region may call."""
+
+
+def _functions(dtypes: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    """Those over scalars of these types; of floats of 8 bits a sum is a long expression."""
+    if not set(dtypes) & set(FLOATS8):
+        return TIR_FUNCTIONS
+
+    def chosen(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            value = function(*arguments)
+            if not isinstance(value, tirx.Select) or str(value.ty.dtype) != "float32":
+                return value
+            last = value.false_value
+            nan = tirx.Select(last.condition, last.true_value, number_words.nan())
+            return tirx.Select(value.condition, value.true_value, nan)
+
+        return call
+
+    return {**TIR_FUNCTIONS, "max": chosen(maximum), "min": chosen(minimum)}
 
 
 Traced = tuple[tuple[Any, ...], Any]
@@ -201,8 +235,10 @@ def trace(
 ) -> Region:
     """Trace ``region`` over scalars of ``dtypes``; it must yield one scalar of ``yields``.
 
-    ``takes_scalars`` are ops that have operands for a region's numbers of a call, and ``loops``
-    the iteration dims, the position along which a region may take.
+    What comes is over words, where a type is one of :data:`~.dtypes.WORDS`: they are decoded for
+    the region, and what it yields is encoded.  ``takes_scalars`` are ops that have operands for a
+    region's numbers of a call, and ``loops`` the iteration dims, the position along which a region
+    may take.
 
     Raises:
         OpError: when it fails, or yields none, several, or another type.
@@ -221,6 +257,9 @@ def _trace_one(
     op: str, region: RegionLike, dtypes: Sequence[str], yields: str, loops: int = 0
 ) -> Region:
     """Trace a region that yields one value, by TVM."""
+    words = [tirx.Var(f"arg{i}", word_dtype(dtype)) for i, dtype in enumerate(dtypes)]
+    seen = [number_words.seen(one, dtype) for one, dtype in zip(words, dtypes, strict=True)]
+    arguments = {one.name: number for one, number in zip(words, seen, strict=True)}
     scalars: tuple[RegionScalar, ...] = ()
     dims: tuple[int, ...] = ()
     if isinstance(region, ScalarRegion):
@@ -232,12 +271,29 @@ def _trace_one(
     for dim in dims:
         if not 0 <= dim < loops:
             raise OpError(f"{op}: region takes a position along d{dim}; {_positions(loops)}")
-    parameters = (*_parameters(dtypes), *(tirx.Var(f"d{dim}", "int64") for dim in dims))
-    body = _traced(op, region, (*parameters, *(one.var for one in scalars)))
+    places = [tirx.Var(f"d{dim}", "int64") for dim in dims]
+    arguments |= {one.name: one for one in places}
+    arguments |= {one.name: one.var for one in scalars}
+    body = _traced(op, region, arguments, _functions(dtypes))
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")
     source = region if isinstance(region, str) else None
-    return _region(op, "region yields", parameters, body, yields, source, scalars, dims)
+    parameters = (*words, *places)
+    if WORDS.keys().isdisjoint((*dtypes, yields)):
+        return _region(op, "region yields", parameters, body, yields, source, scalars, dims)
+    for word, number, dtype in zip(words, seen, dtypes, strict=True):
+        if number is body and dtype == yields:
+            return Region.of(parameters, word, source, scalars, dims)
+    held = number_words.held_dtype(yields)
+    variables = [part for number in seen for part in number_words.parts_of(number)]
+    parts = [
+        _region(op, "region yields", (*variables, *places), part, held, None, scalars).body
+        for part in number_words.parts_of(number_words.as_number(body, yields))
+    ]
+    made = number_words.over_words(parts, yields, dict(zip(words, dtypes, strict=True)))
+    # The text says what arithmetic on words does not.
+    whole = Region.of(parameters, made, source, scalars, dims)
+    return whole if source is None else replace(whole, text=source)
 
 
 def _named_dims(text: str) -> tuple[int, ...]:
@@ -252,7 +308,7 @@ def _positions(loops: int) -> str:
 
 def _plain_texts(dtypes: tuple[str, ...], yields: str) -> tuple[str, ...]:
     """Texts of regions that are right for these types, and are also what TVM prints for them."""
-    if len(dtypes) != 2 or dtypes[0] != dtypes[1] or dtypes[0] == "bool":
+    if len(dtypes) != 2 or dtypes[0] != dtypes[1] or dtypes[0] in ("bool", *COMPLEX):
         return ()
     if yields == "bool":
         return tuple(NAMED[name] for name in ("<", "<=", ">", ">="))
@@ -284,9 +340,9 @@ def trace_several(
     if isinstance(region, Sequence):
         texts = scalar_text.parts(region) if isinstance(region, str) else list(region)
         sources = list(texts)
-        bodies = [_traced(op, text, seen) for text in texts]
+        bodies = [_traced(op, text, _by_name(seen)) for text in texts]
     else:
-        came = _traced(op, region, seen)
+        came = _traced(op, region, _by_name(seen))
         bodies = list(came) if isinstance(came, tuple | list) else [came]
         sources = [None] * len(bodies)
     if len(bodies) != len(yields):
@@ -298,15 +354,24 @@ def trace_several(
 
 
 def _parameters(dtypes: Sequence[str]) -> tuple[tirx.Var, ...]:
-    return tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
+    return tuple(tirx.Var(f"arg{i}", word_dtype(dtype)) for i, dtype in enumerate(dtypes))
 
 
-def _traced(op: str, region: PlainRegion, parameters: Sequence[tirx.Var]) -> Any:
-    """Value that a region yields for its parameters; its own errors as an OpError."""
+def _by_name(parameters: Sequence[tirx.Var]) -> dict[str, Any]:
+    return {parameter.name: parameter for parameter in parameters}
+
+
+def _traced(
+    op: str,
+    region: PlainRegion,
+    arguments: Mapping[str, Any],
+    functions: Mapping[str, Callable[..., Any]] = TIR_FUNCTIONS,
+) -> Any:
+    """Value that a region yields for its arguments; its own errors as an OpError."""
     if not isinstance(region, str) and not callable(region):
         raise OpError(f"{op}: region is {region!r}; expected a text or a callable")
     try:
-        return _body(op, region, parameters)
+        return _body(op, region, arguments, functions)
     except OpError:
         raise
     except Exception as error:  # the user's code, and TVM refuses in many kinds of error
@@ -338,19 +403,24 @@ def _region(
     return Region.of(parameters, with_nan_comparisons(body), source, scalars, dims)
 
 
-def _body(op: str, region: PlainRegion, parameters: Sequence[tirx.Var]) -> Any:
-    """Value that a region yields for its parameters."""
+def _body(
+    op: str,
+    region: PlainRegion,
+    arguments: Mapping[str, Any],
+    functions: Mapping[str, Callable[..., Any]],
+) -> Any:
+    """Value that a region yields for its arguments."""
     if isinstance(region, str):
-        names = {parameter.name: parameter for parameter in parameters}
-        dtypes = {str(parameter.ty.dtype) for parameter in parameters}
-        return scalar_text.evaluate(region, names, TIR_FUNCTIONS, lambda v: _number(v, dtypes))
+        numbers = [one for one in arguments.values() if isinstance(one, ir.Expr)]
+        dtypes = {str(one.ty.dtype) for one in numbers}
+        return scalar_text.evaluate(region, arguments, functions, lambda v: _number(v, dtypes))
     try:
-        inspect.signature(region).bind(*parameters)
+        inspect.signature(region).bind(*arguments.values())
     except TypeError as error:
-        raise OpError(f"{op}: region takes {len(parameters)} arguments: {error}") from None
+        raise OpError(f"{op}: region takes {len(arguments)} arguments: {error}") from None
     except ValueError:
         pass  # a function of C tells no signature
-    return region(*parameters)
+    return region(*arguments.values())
 
 
 def _check_pure(op: str, body: ir.Expr, parameters: Sequence[tirx.Var]) -> None:

@@ -32,7 +32,7 @@ from tvm_iree_ext.ops.base.padding import Number, Padding, check_padding, paddin
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
-_DTYPES = dtypes.FLOATS + dtypes.INTEGERS
+_DTYPES = dtypes.ELEMENTS
 
 
 @dataclass(frozen=True, eq=False)

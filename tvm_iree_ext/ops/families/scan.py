@@ -135,7 +135,7 @@ def scan(
     Raises:
         OpError: for a dimension, rank, extent, dtype or region that does not fit.
     """
-    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    allowed = dtypes.ELEMENTS
     kind = as_tensor(_NAME, "input", input, dtype, allowed, least=0)
     dimension = check_dimension(_NAME, dimension, len(kind.shape))
     for name, value in (("inclusive", inclusive), ("reassociate", reassociate)):

@@ -90,9 +90,7 @@ def sort(
     if not operands:
         raise OpError(f"{_NAME}: there is no operand; expected one at least")
     types = {
-        f"operand{i}": as_tensor(
-            _NAME, f"operand{i}", operand, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0
-        )
+        f"operand{i}": as_tensor(_NAME, f"operand{i}", operand, dtype, dtypes.ELEMENTS, least=0)
         for i, operand in enumerate(operands)
     }
     shape = named(agree(_NAME, types)["operand0"])

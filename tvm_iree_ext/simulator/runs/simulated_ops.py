@@ -22,6 +22,7 @@ from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan, host_plans
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.runtime.arrays import word_of, words_in
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
@@ -176,7 +177,7 @@ def simulate_op(
     resolved = make_target(target)
     rule = choose(op, resolved)
     module = rule.lower(op, resolved, config or rule.heuristic(op, resolved))
-    signature = op.signature
+    signature = op.passed_signature
     shapes = [
         None if operand.role == "scalar" else operands[operand.name].shape
         for operand in signature.arguments
@@ -192,6 +193,12 @@ def simulate_op(
         results[operand.name] = np.full(shape, _UNWRITTEN).astype(numpy_dtype(operand.dtype))
     ((_, function),) = module.functions.items()
     given = {**arguments, **results}
+    for operand in signature.operands:
+        if operand.words and operand.role == "scalar":
+            kind = numpy_dtype(operand.dtype)
+            given[operand.name] = word_of(given[operand.name], kind, operand.words)
+        elif operand.words:  # over the same memory
+            given[operand.name] = words_in(given[operand.name], operand.words)
     done = simulate_function(function, resolved, given, workgroups=workgroups)
     if compiled:
         compile_device(function, resolved).plan()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import tvm_ffi
-from tvm import ir
+from tvm import DataType, ir
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.lane_values import element_type
@@ -184,6 +184,8 @@ class Expressions:
                 terms.append((sign, code))
 
         collect(node, 1)
+        if dtype_of(node).startswith("uint") and not all(code.uniform for _, code in terms):
+            constant %= 1 << DataType(dtype_of(node)).bits  # NumPy's arrays take no other
         terms.sort(key=lambda term: (term[1].depth is None, term[1].depth or 0, term[1].uniform))
         terms.sort(key=lambda term: (term[1].depth is None, term[1].depth or 0))
         total: Code | None = None

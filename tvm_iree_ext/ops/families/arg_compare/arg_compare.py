@@ -221,7 +221,7 @@ def of_operands(
     index_dtype: str,
 ) -> ArgCompare:
     """The op called ``op``, checked: what the dialects' arg_compare have in common."""
-    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    allowed = dtypes.ELEMENTS
     kind = as_tensor(op, "input_value", input_value, dtype, allowed, least=0)
     dimension = check_dimension(op, dimension, len(kind.shape))
     shape = kind.shape

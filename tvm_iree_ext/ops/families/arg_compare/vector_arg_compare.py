@@ -45,7 +45,7 @@ def arg_compare(
     Raises:
         OpError: as there, and for an extent that is a name.
     """
-    values, indices = dtypes.FLOATS + dtypes.INTEGERS, INDEX_DTYPES
+    values, indices = dtypes.ELEMENTS, INDEX_DTYPES
     for name, operand, kind, allowed in (
         ("input_value", input_value, dtype, values),
         ("input_index", input_index, index_dtype, indices),

@@ -32,7 +32,7 @@ from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_vector
 from tvm_iree_ext.ops.base.padding import Padding, check_padding, padding_json
 
-_DTYPES = dtypes.FLOATS + dtypes.INTEGERS
+_DTYPES = dtypes.ELEMENTS
 
 
 @dataclass(frozen=True, eq=False)

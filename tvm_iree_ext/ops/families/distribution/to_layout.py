@@ -137,7 +137,7 @@ def to_layout(
     if operand_kind not in get_args(OperandKind):
         kinds = ", ".join(get_args(OperandKind))
         raise OpError(f"{_NAME}: operand_kind is {operand_kind!r}; expected one of {kinds}")
-    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    allowed = dtypes.ELEMENTS
     if operand_kind == "vector":
         kind = as_vector(_NAME, "input", input, dtype, allowed)
     else:

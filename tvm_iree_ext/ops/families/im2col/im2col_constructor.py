@@ -23,7 +23,7 @@ from tvm_iree_ext.ops.families.im2col.im2col import (
     total,
 )
 
-_DTYPES = dtypes.FLOATS + dtypes.INTEGERS
+_DTYPES = dtypes.ELEMENTS
 _MOST = 1 << 31  # of a stride, a dilation, a size
 _FARTHEST = 1 << 62  # of an offset
 _RESERVED = ("input", "result", PAD_VALUE)

@@ -26,8 +26,10 @@ from tvm_iree_ext.base.signature import Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.op import UncountedOp, operand_bytes
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
+from tvm_iree_ext.ops.base.padding import check_padding, padding_number
 from tvm_iree_ext.ops.base.region_scalars import RegionScalar, ScalarRegion
 from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS, PlainRegion
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.region_size import check_size
 from tvm_iree_ext.tir.tir_expressions import convert
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
@@ -157,7 +159,7 @@ def map_load(
         OpError: for a dtype or extent that does not fit, or what the region yields.
     """
     name = "iree_linalg_ext.map_load"
-    every = dtypes.FLOATS + dtypes.INTEGERS
+    every = dtypes.ELEMENTS
     other = named_extents(as_tensor(name, "source", source, dtype, every, least=0), "source")
     domain = as_tensor(name, "output", output, other.dtype, every, least=0)
     for axis, extent in enumerate(domain.shape):
@@ -186,7 +188,7 @@ def map_store(
         OpError: for a dtype or extent that does not fit, a scalar input, or what the region yields.
     """
     name = "iree_linalg_ext.map_store"
-    every = dtypes.FLOATS + dtypes.INTEGERS
+    every = dtypes.ELEMENTS
     domain = as_tensor(name, "input", input, dtype, every, least=0)
     if not domain.shape:
         raise OpError(f"{name}: input is a scalar; expected rank 1 or more")
@@ -255,6 +257,8 @@ def _typed(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
     """A yielded value as an expression of its type; a number becomes one where it fits."""
     if hasattr(value, "asobject"):  # what TVM's == and != give
         value = value.asobject()
+    if dtype in dtypes.WORDS:
+        return _word(op, what, value, dtype)
     if isinstance(value, bool | int | float):
         fits = (
             isinstance(value, bool)
@@ -269,3 +273,20 @@ def _typed(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
             return convert(value, dtype)
         value = str(value.ty.dtype)
     raise OpError(f"{op}: region yields {value!r} for the {what}; expected {dtype}")
+
+
+def _word(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
+    """A yielded value as the word of a type that TVM does not know."""
+    held = number_words.held_dtype(dtype)
+    if isinstance(value, number_words.ComplexNumber):
+        came = str(value.real.ty.dtype) if dtype in dtypes.COMPLEX else "complex"
+    elif isinstance(value, ir.Expr):
+        check_size(op, value)
+        came = str(value.ty.dtype)
+    else:
+        word = number_words.word_of(check_padding(op, what, value, dtype), dtype)
+        return padding_number(word, dtypes.word_dtype(dtype))
+    if came != held:
+        raise OpError(f"{op}: region yields {value!r} for the {what}; expected {held} for {dtype}")
+    encoded: ir.Expr = number_words.encoded(value, dtype)
+    return encoded

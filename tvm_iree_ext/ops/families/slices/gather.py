@@ -117,7 +117,7 @@ def gather(
     Raises:
         OpError: for a rank, extent, dtype, dimension map or mask that does not fit.
     """
-    every = dtypes.FLOATS + dtypes.INTEGERS
+    every = dtypes.ELEMENTS
     source_type = as_tensor(_NAME, "source", source, dtype, every, least=0)
     index_type = index_tensor(_NAME, indices, index_dtype)
     check_out_of_range(_NAME, out_of_range)

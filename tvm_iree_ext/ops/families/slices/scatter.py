@@ -138,7 +138,7 @@ def scatter(
     Raises:
         OpError: for a rank, extent, dtype, dimension map, mask or region that does not fit.
     """
-    every = dtypes.FLOATS + dtypes.INTEGERS
+    every = dtypes.ELEMENTS
     types = {
         "updates": as_tensor(_NAME, "updates", updates, dtype, every, least=0),
         "indices": index_tensor(_NAME, indices, index_dtype),

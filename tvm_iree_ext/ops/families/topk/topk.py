@@ -173,7 +173,7 @@ def check_values(
     op: str, values: OperandLike, dimension: object, dtype: str
 ) -> tuple[dict[str, TensorType], str, int]:
     """The inputs so far, their element type, and the dim to select along: by default the last."""
-    given = as_tensor(op, "values", values, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0)
+    given = as_tensor(op, "values", values, dtype, dtypes.ELEMENTS, least=0)
     if dimension is None:
         dimension = max(0, len(given.shape) - 1)
     return {"values": given}, given.dtype, check_dimension(op, dimension, len(given.shape))
@@ -191,7 +191,7 @@ def check_best(
         shape = list(values.shape)
         shape[dimension] = k if k is not None else 0
         best = TensorType(tuple(shape), values.dtype)
-    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    allowed = dtypes.ELEMENTS
     kind = as_tensor(op, "output_values", best, values.dtype, allowed, least=0)
     if kind.dtype != values.dtype:
         raise OpError(

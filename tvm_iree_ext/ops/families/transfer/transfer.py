@@ -200,7 +200,7 @@ def transfer_gather(
         OpError: for maps, ranks, extents, dtypes, offsets or a padding that do not fit.
     """
     op = "iree_vector_ext.transfer_gather"
-    base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0)
+    base_type = as_tensor(op, "base", base, dtype, dtypes.ELEMENTS, least=0)
     fill = check_padding(op, "padding", padding, base_type.dtype)
     parts = (result, index_vecs, mask, indexing_maps, offsets, index_dtype)
     return _made(op, "result", base_type, *parts, fill, out_of_range)
@@ -226,7 +226,7 @@ def transfer_scatter(
         OpError: as there, and where two positions of the vector are certain to write one element.
     """
     op = "iree_vector_ext.transfer_scatter"
-    base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0)
+    base_type = as_tensor(op, "base", base, dtype, dtypes.ELEMENTS, least=0)
     parts = (vector, index_vecs, mask, indexing_maps, offsets, index_dtype)
     made = _made(op, "vector", base_type, *parts, None, out_of_range)
     written = {f"d{dim}" for dim in made.maps[0].dims}
@@ -255,7 +255,7 @@ def _made(
     out_of_range: OutOfRange,
 ) -> Transfer:
     """The op, checked; ``name`` is what ``vector`` is called."""
-    kind = as_vector(op, name, vector, base.dtype, dtypes.FLOATS + dtypes.INTEGERS)
+    kind = as_vector(op, name, vector, base.dtype, dtypes.ELEMENTS)
     if kind.dtype != base.dtype:
         raise OpError(f"{op}: {name} has dtype {kind.dtype}; expected {base.dtype} as base has")
     names = [f"index{t}" for t in range(len(index_vecs))]
