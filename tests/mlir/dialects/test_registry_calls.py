@@ -307,3 +307,69 @@ func.func @main(%x: tensor<11xcomplex<f32>>, %pad: complex<f32>, %out: tensor<3x
     program = build_program(import_module(read(text)), folder=tmp_path / "p")
     got = program(x, np.complex64(3 + 4j), np.zeros((3, 4), "complex64"))
     np.testing.assert_array_equal(got.ravel(), [*x, np.complex64(3 + 4j)])
+
+
+CEILDIV = "affine.apply affine_map<()[s0, s1] -> (s0 ceildiv s1)>()[%m, %t]"
+
+
+@pytest.mark.parametrize("counted", ["arith.ceildivui %m, %t : index", CEILDIV])
+def test_tiles_as_long_as_another_tensor(counted, tmp_path):
+    text = f"""
+func.func @main(%x: tensor<?x7xf32>, %like: tensor<?xf32>) -> tensor<?x4x?x2xf32> {{
+  %pad = arith.constant -1.0 : f32
+  %c0 = arith.constant 0 : index
+  %t = tensor.dim %like, %c0 : tensor<?xf32>
+  %m = tensor.dim %x, %c0 : tensor<?x7xf32>
+  %n = {counted}
+  %o = tensor.empty(%n, %t) : tensor<?x4x?x2xf32>
+  %0 = linalg.pack %x padding_value(%pad : f32) inner_dims_pos = [0, 1] inner_tiles = [%t, 2]
+    into %o : tensor<?x7xf32> -> tensor<?x4x?x2xf32>
+  return %0 : tensor<?x4x?x2xf32>
+}}"""
+    x = RNG.standard_normal((13, 7)).astype("float32")
+    padded = np.pad(x, [(0, 2), (0, 1)], constant_values=-1)
+    want = padded.reshape(3, 5, 4, 2).transpose(0, 2, 1, 3)
+    check(text, (x, np.zeros(5, "float32")), want, tmp_path / "p", tolerance=0)
+
+
+def test_an_extent_by_an_extent(tmp_path):
+    text = """
+func.func @main(%a: tensor<?xi32>, %b: tensor<?xi32>) -> (index, index, index) {
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %a, %c0 : tensor<?xi32>
+  %n = tensor.dim %b, %c0 : tensor<?xi32>
+  %q = arith.divui %m, %n : index
+  %c = arith.ceildivsi %m, %n : index
+  %r = arith.remui %m, %n : index
+  return %q, %c, %r : index, index, index
+}"""
+    program = build_program(import_module(read(text)), folder=tmp_path / "p")
+    for m, n in ((7, 3), (6, 3), (0, 4), (5, 0)):
+        got = [int(one) for one in program(np.zeros(m, "int32"), np.zeros(n, "int32"))]
+        assert got == ([m // n, -(-m // n), m % n] if n else [-1, -1, m])
+
+
+def test_tiles_as_long_as_a_call_says(tmp_path):
+    text = """
+func.func @main(%x: tensor<?x7xf32>, %t: index) -> (tensor<?x?x?x2xf32>, tensor<?x7xf32>) {
+  %pad = arith.constant -1.0 : f32
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %m = tensor.dim %x, %c0 : tensor<?x7xf32>
+  %n = arith.ceildivui %m, %t : index
+  %o = tensor.empty(%n, %c4, %t) : tensor<?x?x?x2xf32>
+  %0 = linalg.pack %x padding_value(%pad : f32) inner_dims_pos = [0, 1] inner_tiles = [%t, 2]
+    into %o : tensor<?x7xf32> -> tensor<?x?x?x2xf32>
+  %e = tensor.empty(%m) : tensor<?x7xf32>
+  %1 = linalg.unpack %0 inner_dims_pos = [0, 1] inner_tiles = [%t, 2] into %e
+    : tensor<?x?x?x2xf32> -> tensor<?x7xf32>
+  return %0, %1 : tensor<?x?x?x2xf32>, tensor<?x7xf32>
+}"""
+    program = build_program(import_module(read(text)), folder=tmp_path / "p")
+    x = RNG.standard_normal((13, 7)).astype("float32")
+    for tile in (5, 13, 20):
+        packed, back = program(x, np.int64(tile))
+        padded = np.pad(x, [(0, -13 % tile), (0, 1)], constant_values=-1)
+        want = padded.reshape(-1, tile, 4, 2).transpose(0, 2, 1, 3)
+        np.testing.assert_array_equal(packed, want)
+        np.testing.assert_array_equal(back, x)

@@ -1,7 +1,7 @@
 """Arithmetic on extents, and on constants: what it gives is again an extent or a constant."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import tirx
 
@@ -13,15 +13,29 @@ from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import INTEGER_PREDICATES, Context, kind_of
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS, Evaluator, affine
+from tvm_iree_ext.tir.tir_expressions import i64
+
+Division: TypeAlias = Callable[[Any, Any], Any]
 
 
-def _divisible(plain_division: Callable[..., Any]) -> Callable[..., Any]:
-    """A division of extents, by a number from 1."""
+def _divisible(division: Division, by_zero: Callable[[Any], Any]) -> Division:
+    """A division of extents: by a number from 1, or by an extent, of which ``by_zero`` is by 0."""
 
     def divide(a: Any, b: Any) -> Any:
-        return plain_division(a, b) if isinstance(b, tirx.IntImm) and int(b) > 0 else None
+        if isinstance(b, tirx.IntImm):
+            return division(a, b) if int(b) > 0 else None
+        some = tirx.min(b, i64(1))
+        return division(a, tirx.max(b, i64(1))) * some + by_zero(a) * (1 - some)
 
     return divide
+
+
+def _quotient(division: Division) -> Division:
+    return _divisible(division, lambda a: i64(-1))
+
+
+def _remainder(division: Division) -> Division:
+    return _divisible(division, lambda a: a)
 
 
 def _toward_zero(a: Any, b: Any) -> Any:
@@ -34,13 +48,13 @@ _OF_EXTENTS: dict[str, Callable[..., Any]] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,
-    "arith.divsi": _divisible(_toward_zero),
-    "arith.divui": _divisible(tirx.floordiv),
-    "arith.floordivsi": _divisible(tirx.floordiv),
-    "arith.ceildivsi": _divisible(lambda a, b: tirx.floordiv(a + (b - 1), b)),
-    "arith.ceildivui": _divisible(lambda a, b: tirx.floordiv(a + (b - 1), b)),
-    "arith.remsi": _divisible(lambda a, b: a - _toward_zero(a, b) * b),
-    "arith.remui": _divisible(tirx.floormod),
+    "arith.divsi": _quotient(_toward_zero),
+    "arith.divui": _quotient(tirx.floordiv),
+    "arith.floordivsi": _quotient(tirx.floordiv),
+    "arith.ceildivsi": _quotient(lambda a, b: tirx.floordiv(a + (b - 1), b)),
+    "arith.ceildivui": _quotient(lambda a, b: tirx.floordiv(a + (b - 1), b)),
+    "arith.remsi": _remainder(lambda a, b: a - _toward_zero(a, b) * b),
+    "arith.remui": _remainder(tirx.floormod),
     "arith.minsi": tirx.min,
     "arith.minui": tirx.min,
     "arith.maxsi": tirx.max,
@@ -69,7 +83,9 @@ def on_extents(scope: Scope, op: form.ParsedOperation, operands: Sequence[Value]
     if not is_comparison and (not kind.is_integer or kind.bits < 32):
         return None
     given = [_extent(one) for one in values]
-    if op.name.endswith("ui") and not all(_is_natural(scope, one) for one in given):
+    by_extent = ("div" in op.name or "rem" in op.name) and not isinstance(given[-1], tirx.IntImm)
+    unsigned = op.name.endswith("ui")
+    if (unsigned or by_extent) and not all(_is_natural(scope, one) for one in given):
         return None
     if is_comparison:
         found = _comparison(op, given)

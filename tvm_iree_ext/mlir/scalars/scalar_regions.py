@@ -62,8 +62,10 @@ def affine(
         if context is not None:
             return on_index(context, expression.kind, a, b)
         return a + b if expression.kind == "add" else a * b
-    if not isinstance(b, tirx.IntImm) or int(b) <= 0:
-        raise Unsupported(f"affine {expression.kind} by what is no constant from 1")
+    if not isinstance(b, tirx.IntImm):
+        b = tirx.max(b, tirx.const(1, "int64"))  # by less MLIR leaves it undefined
+    elif int(b) <= 0:
+        raise Unsupported(f"affine {expression.kind} by a constant below 1")
     match expression.kind:
         case "mod":
             return tirx.floormod(a, b)
