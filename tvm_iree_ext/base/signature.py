@@ -85,6 +85,8 @@ class Operand:
     without one it is computed all the same, as of a sum without terms.  An input with a ``default``
     is filled with that where a caller leaves it out.  ``words`` is the type of the words that a
     kernel takes in place of its elements, where it does: of ``uint64x2`` a last axis has the two.
+    One with ``strides``, in elements, is taken as it lies, where all others are contiguous; so is a
+    result in its place.
     """
 
     name: str
@@ -97,11 +99,13 @@ class Operand:
     over: Shape = ()
     default: Default | None = None
     words: str = ""
+    strides: Shape = ()
 
     def __str__(self) -> str:
         if self.role == "unused":
             return f"{self.name}: unused"
-        return f"{self.name}: {self.dtype}{shape_text(self.shape)}"
+        strides = f" strides {shape_text(self.strides)}" if self.strides else ""
+        return f"{self.name}: {self.dtype}{shape_text(self.shape)}{strides}"
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,7 @@ class Signature:
                 **({"over": list(o.over)} if o.over else {}),
                 **({} if o.default is None else {"default": o.default}),
                 **({"words": o.words} if o.words else {}),
+                **({"strides": list(o.strides)} if o.strides else {}),
             }
             for o in self.operands
         ]
@@ -281,7 +286,7 @@ class Signature:
                     raise ValueError(f"{operand.name} has the {field} {home!r}")
         some = dict.fromkeys(signature.symbols, 1 << 30)
         for operand in signature.operands:
-            for extent in (*operand.shape, *operand.least, *operand.over):
+            for extent in (*operand.shape, *operand.least, *operand.over, *operand.strides):
                 try:
                     extent_value(extent, some)
                 except (ValueError, KeyError, SyntaxError, ZeroDivisionError):
@@ -293,21 +298,16 @@ def _operand(place: int, data: Any) -> Operand:
     """An operand from what :meth:`Signature.to_json` writes for it; ValueError for all else."""
     if not isinstance(data, dict):
         raise ValueError(f"operand {place} is {data!r}")
-    defaults: dict[str, Any] = {
-        "least": [],
-        "in_place_of": "",
-        "init": "",
-        "over": [],
-        "default": None,
-        "words": "",
-    }
-    fields = {**defaults, **data}
+    fields = {**_ABSENT, **data}
     for name, is_sound in _SOUND.items():
         if name not in fields:
             raise ValueError(f"operand {place} has no {name}")
         if not is_sound(fields[name]):
             raise ValueError(f"operand {place} has the {name} {fields[name]!r}")
-    shape, least, over = (tuple(fields[name]) for name in ("shape", "least", "over"))
+    lists = ("shape", "least", "over", "strides")
+    shape, least, over, strides = (tuple(fields[name]) for name in lists)
+    if strides and len(strides) != len(shape):
+        raise ValueError(f"operand {place} has the strides {fields['strides']!r}")
     home, init = fields["in_place_of"], fields["init"]
     return Operand(
         fields["name"],
@@ -320,11 +320,21 @@ def _operand(place: int, data: Any) -> Operand:
         over,
         fields["default"],
         fields["words"],
+        strides,
     )
 
 
 WORD_KINDS = ("int8", "uint8", "uint64", "uint64x2")
 """What may be an operand's ``words``."""
+_ABSENT: dict[str, Any] = {
+    "least": [],
+    "in_place_of": "",
+    "init": "",
+    "over": [],
+    "default": None,
+    "words": "",
+    "strides": [],
+}
 _INFINITIES = ("inf", "-inf")
 
 
@@ -345,6 +355,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "init": lambda value: isinstance(value, str),
     "over": is_shape,
     "words": lambda value: value in ("", *WORD_KINDS),
+    "strides": is_shape,
     "default": lambda value: value is None or type(value) in (bool, int) or value in _INFINITIES,
 }
 
@@ -357,7 +368,12 @@ def _numbers(extents: Shape, bound: Mapping[str, int]) -> list[int]:
 
 def _names(operands: Iterable[Operand]) -> tuple[str, ...]:
     """The names in the shapes of some operands, by first use; not those inside expressions."""
-    extents = (e for o in operands for e in o.shape if isinstance(e, str) and e.isidentifier())
+    extents = (
+        e
+        for o in operands
+        for e in (*o.shape, *o.strides)
+        if isinstance(e, str) and e.isidentifier()
+    )
     return tuple(dict.fromkeys(extents))
 
 

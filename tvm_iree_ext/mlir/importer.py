@@ -1,6 +1,7 @@
 """form.Module -> :class:`~tvm_iree_ext.mlir.importing.imported.Imported`."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from tvm_iree_ext.mlir.dialects.func_dialect import (
     is_public,
     materialised,
 )
+from tvm_iree_ext.mlir.dialects.memory_operands import on_memory, takes_memory
+from tvm_iree_ext.mlir.dialects.memref_dialect import GLOBAL
 from tvm_iree_ext.mlir.dialects.simt_values import SimtValues
 from tvm_iree_ext.mlir.dialects.tensor_extents import scalar
 from tvm_iree_ext.mlir.dialects.unused_results import drop_unused_results
@@ -36,7 +39,7 @@ from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.scope import Dependent, Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS
-from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported
+from tvm_iree_ext.mlir.table import HANDLERS, ON_MEMREFS, elementwise, supported
 
 
 def import_module(
@@ -69,7 +72,7 @@ def import_module(
         if op.name in FUNCTIONS:
             program.functions[name] = op
             drop_unused_results(op)
-        elif op.name == "util.global":
+        elif op.name in ("util.global", GLOBAL):
             program.globals[name] = op
         elif op.name == "util.initializer":
             program.initializers.append(op)
@@ -151,6 +154,10 @@ def _function(
                     argument.define(scope)
                 results = asserted(scope, _results(scope, op, boundary))
                 homes = _homes(scope, op, arguments, results)
+                for argument in arguments:
+                    if argument.buffer is not None and argument.buffer.is_written:
+                        homes[len(results)] = argument.name
+                        results.append(in_memory(scope, argument.buffer.held))
                 for expected in function.checks:
                     checks.append(expected.check(len(results)))
                     results += expected.tensors
@@ -289,6 +296,13 @@ def perform(scope: Scope, op: form.ParsedOperation) -> list[Value]:
 
 
 def _perform(scope: Scope, op: form.ParsedOperation) -> Any:
+    is_known = op.name in HANDLERS or op.name in SCALAR_OPS
+    if is_known and op.name not in ON_MEMREFS and takes_memory(op):
+        return on_memory(scope, op, _perform_on_tensors)
+    return _perform_on_tensors(scope, op)
+
+
+def _perform_on_tensors(scope: Scope, op: form.ParsedOperation) -> Any:
     handler = HANDLERS.get(op.name)
     if handler is not None:
         return handler(scope, op)
@@ -321,19 +335,18 @@ def _signature(
     operands = [
         Operand(one.name, (), "bool", "unused")
         if one.element is None
-        else Operand(one.name, shape(one), _dtype(one.element))
+        else Operand(
+            one.name, shape(one), _dtype(one.element), strides=tuple(map(text, one.strides))
+        )
         for one in arguments
     ]
-    operands += [
-        Operand(
-            f"result{number}",
-            shape(tensor),
-            _dtype(tensor.element),
-            "result",
-            in_place_of=homes.get(number, ""),
-        )
-        for number, tensor in enumerate(results)
-    ]
+    taken = {one.name: one for one in operands}
+    for number, tensor in enumerate(results):
+        name, home = f"result{number}", taken.get(homes.get(number, ""))
+        if home is None:
+            operands.append(Operand(name, shape(tensor), _dtype(tensor.element), "result"))
+        else:
+            operands.append(replace(home, name=name, role="result", in_place_of=home.name))
     return Signature(tuple(operands))
 
 

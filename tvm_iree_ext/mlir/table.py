@@ -17,6 +17,7 @@ from tvm_iree_ext.mlir.dialects.linalg_contractions import contraction
 from tvm_iree_ext.mlir.dialects.linalg_convolutions import CONVOLUTIONS
 from tvm_iree_ext.mlir.dialects.linalg_generic import emit, loops_of
 from tvm_iree_ext.mlir.dialects.linalg_named import LOOPS, NAMED
+from tvm_iree_ext.mlir.dialects.memref_dialect import MEMREF
 from tvm_iree_ext.mlir.dialects.scf_dialect import SCF
 from tvm_iree_ext.mlir.dialects.simt_values import on_wholes
 from tvm_iree_ext.mlir.dialects.tensor_dialect import TENSORS, at_places
@@ -63,7 +64,10 @@ HANDLERS: dict[str, Handler] = {
     **CHECKS,
     **ASSERTS,
     **SCF,
+    **MEMREF,
 }
+ON_MEMREFS = {*MEMREF, *SCF, "func.call", "util.call", "util.optimization_barrier"}
+"""Those that take memrefs as they are; others take what these hold."""
 
 
 def supported() -> list[str]:

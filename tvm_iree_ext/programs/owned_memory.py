@@ -1,14 +1,13 @@
 """Whose memory a program's functions write: results of their own, arguments, states, constants."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, relax
 
-from tvm_iree_ext.base.dtypes import COMPLEX_PARTS
 from tvm_iree_ext.base.errors import BuildError
-from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.base.operand_parts import parts_of
 from tvm_iree_ext.mlir.importing.imported import EntryPoint, Imported
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.base import relax_passes
@@ -43,7 +42,7 @@ def owned_memory(
         parameters: its constants, by name.
         imported: the program that it came of.
         constants: takes those that functions use, and what states begin as.
-        is_gpu: whether it is for a GPU, whose kernels write no arguments.
+        is_gpu: whether it is for a GPU.
 
     Raises:
         BuildError: for a program with states, for a GPU.
@@ -53,7 +52,7 @@ def owned_memory(
         raise BuildError(f"{imported.name}: programs for GPUs keep no state between calls: {names}")
     builder = relax.BlockBuilder(mod)
     own_results = relax_passes.OwnResults(builder)
-    in_place = UpdatesInPlace(builder, ops)
+    in_place = UpdatesInPlace(builder, ops, is_gpu)
     entries = {entry.name: entry for entry in imported.functions}
     lifted: dict[str, list[str]] = {}
     is_updated = False
@@ -64,7 +63,7 @@ def owned_memory(
             constants.add(name, parameters[name])
         function, added = relax_passes.lift_constants(function, constants.name)
         lifted[var.name_hint] = [*named, *added]
-        homes = {} if is_gpu else _homes(entries.get(var.name_hint), function)
+        homes = _homes(entries.get(var.name_hint), function)
         is_updated = is_updated or bool(homes)
         builder.update_func(var, in_place(own_results(function, homes), homes))
     for name, array in imported.states.items():
@@ -75,7 +74,7 @@ def owned_memory(
     functions = tuple(
         Function(
             entry.name,
-            _apart(entry.signature) if is_gpu else entry.signature,
+            entry.signature,
             tuple(lifted[entry.name]),
             tuple(map(_held, entry.states)),
             len(entry.stores),
@@ -95,29 +94,11 @@ def _homes(entry: EntryPoint | None, function: relax.Function) -> dict[int, ir.V
     if entry is None:
         return {}
     signature = entry.signature
-    parameters: dict[tuple[str, int], ir.Var] = {}
     rest = iter(function.params)
-    for one in signature.arguments:
-        for part in range(_parts(one)):
-            parameters[one.name, part] = next(rest)
-    homes: dict[int, ir.Var] = {}
-    place = 0
-    for one in signature.results:
-        for part in range(_parts(one)):
-            if one.in_place_of:
-                homes[place] = parameters[one.in_place_of, part]
-            place += 1
+    parameters = {part.name: next(rest) for one in signature.arguments for part in parts_of(one)}
+    results = [part for one in signature.results for part in parts_of(one)]
+    homes = {
+        place: parameters[one.in_place_of] for place, one in enumerate(results) if one.in_place_of
+    }
     states = {name: next(rest) for name in entry.states}
-    return homes | {place + n: states[name] for n, name in enumerate(entry.stores)}
-
-
-def _parts(operand: Operand) -> int:
-    """How many tensors stand for an operand."""
-    if operand.role == "unused":
-        return 0
-    return 2 if operand.dtype in COMPLEX_PARTS else 1
-
-
-def _apart(signature: Signature) -> Signature:
-    """The signature with no result in place of an argument: a GPU's kernels write none."""
-    return Signature(tuple(replace(one, in_place_of="") for one in signature.operands))
+    return homes | {len(results) + n: states[name] for n, name in enumerate(entry.stores)}

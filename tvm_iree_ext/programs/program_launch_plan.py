@@ -25,6 +25,7 @@ def program_plan(
 ) -> Plan:
     """The plan of a function, which takes the caller's tensors, then the results.
 
+    A result that lies in one of the caller's tensors is no other.
     It has ``constants`` besides, which lie in the file of parameters:
     ``{"name": ..., "dtype": ..., "shape": [...], "offset": bytes}``.
 
@@ -69,8 +70,11 @@ class _ProgramPlanner(Names):
             returned = bound[returned]
         fields = list(returned.fields) if isinstance(returned, relax.Tuple) else [returned]
         for place, field in enumerate(fields):
+            made = source(field, bound)
+            if made in self.arrays:
+                continue
             name = self.fresh(f"out{place}")
-            self.results[source(field, bound)] = name
+            self.results[made] = name
             parameters.append(self.parameter(name, field.ty))
         for binding in bindings:
             self.bind(binding)
@@ -121,14 +125,11 @@ class _ProgramPlanner(Names):
     def call(self, var: Any, call: Any) -> None:
         name = str(getattr(call.op, "name", ""))
         if isinstance(call.op, ir.GlobalVar) and call.op.name_hint in self.plans:
-            numbers = [one for one in call.args if isinstance(one.ty, ir.PrimType)]
-            tensors = [one for one in call.args if not isinstance(one.ty, ir.PrimType)]
-            self.launch(call.op.name_hint, tensors, numbers)
+            self.launch(call.op.name_hint, call.args)
         elif name == "relax.vm.call_tir_dyn":
             callee, given = call.args
-            *tensors, shape = given.fields
-            numbers = list(shape.values)
-            self.launch(callee.name_hint, tensors, numbers)
+            *taken, shape = given.fields
+            self.launch(callee.name_hint, [*taken, *shape.values])
         elif name == "relax.memory.alloc_storage":
             self.allocate(var, self.size(call.args[0].values, "uint8"))
         elif name == "relax.memory.alloc_tensor":
@@ -162,13 +163,13 @@ class _ProgramPlanner(Names):
         self.arrays[var] = self.name(var)
         self.steps.append({"allocate": self.arrays[var], "bytes": size})
 
-    def launch(self, callee: str, tensors: Sequence[Any], numbers: Sequence[Any]) -> None:
+    def launch(self, callee: str, given: Sequence[Any]) -> None:
         """The steps of a call, with this plan's names."""
         plan = self.plans[callee]
         named: dict[str, str] = {}
         values: dict[str, int | str] = {}
-        taken = iter(numbers)
-        arrays = iter(tensors)
+        taken = iter([one for one in given if not isinstance(one.ty, relax.TensorType)])
+        arrays = iter([one for one in given if isinstance(one.ty, relax.TensorType)])
         for parameter in plan["parameters"]:
             if "shape" not in parameter:
                 values[parameter["name"]] = self.number(next(taken))

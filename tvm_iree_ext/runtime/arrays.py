@@ -125,7 +125,7 @@ class Port:
             tensor = self._from_torch(value, torch)
             return tuple(value.shape), self.in_words(tensor, value)
         if cupy_arrays.is_cupy(value):
-            self._check_cupy(value)
+            self.check_cupy(value)
             plain = cupy_arrays.plain(value, _GPU_ALIGNMENT)
             return value.shape, self.in_words(plain, value)
         if self.numpy.kind == "c":  # which TVM does not know
@@ -187,7 +187,7 @@ class Port:
             if isinstance(value, tvm_ffi.Tensor):
                 tensor = self._from_dlpack(value)
             else:
-                self._check_cupy(value)
+                self.check_cupy(value)
                 tensor = cupy_arrays.CupyArray(value)
             alignment = self._alignment(tensor)
             contiguous, aligned = tensor.is_contiguous(), tensor.data_ptr() % alignment == 0
@@ -265,7 +265,7 @@ class Port:
         check_plain(self.name, array, torch)
         check_no_gradient(self.name, array, torch)
 
-    def _check_cupy(self, array: Any) -> None:
+    def check_cupy(self, array: Any) -> None:
         """Raise CallError for another dtype or device."""
         if array.__dlpack_device__()[0] != self.gpu:
             raise CallError(f"{self.name} is on GPU {array.device.id}, CuPy's; {self._wanted}")
@@ -495,6 +495,14 @@ def copy(source: Any, target: Any, item: int) -> None:
     """Copy all elements of an array of the CPU, which may be the target, as a port took both."""
     start, end = span(target, item)
     ctypes.memmove(start, span(source, item)[0], end - start)
+
+
+def copied(value: Any, port: Port) -> Any:
+    """A tensor of new memory with the elements of an array of the CPU, as a port took it."""
+    tensor = tvm_ffi.from_dlpack(value) if isinstance(value, np.ndarray) else value
+    made = as_tensor(np.empty(tuple(tensor.shape), port.numpy))
+    copy(tensor, made, port.item)
+    return made
 
 
 def span(array: Any, item: int) -> tuple[int, int]:

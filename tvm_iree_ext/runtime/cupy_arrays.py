@@ -54,6 +54,13 @@ def plain(value: Any, alignment: int) -> CupyArray:
         return CupyArray(array.copy() if array.data.ptr % alignment else array)
 
 
+def line(value: Any, count: int) -> Any:
+    """So many elements from an array's first one on, one behind the other."""
+    as_strided = cupy_module().lib.stride_tricks.as_strided
+    with value.device:
+        return as_strided(value, (count,), (value.itemsize,))
+
+
 def new(shape: tuple[int, ...], dtype: Any, device: Any) -> CupyArray:
     """A new array."""
     with device:

@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import prod
 from pathlib import Path
@@ -40,7 +40,8 @@ class GpuFunction:
         folder: of the artifact.
         name: of the op or function, for messages.
         plan: by which the kernels are launched.
-        inputs: how many of the operands are not results.
+        inputs: how many of the operands are not results of their own.
+        updated: the numbers of those of them in which results lie.
         function: of a program.
         library: stands for the driver's; see :class:`~.launch.launcher.Kernels`.
     """
@@ -53,10 +54,12 @@ class GpuFunction:
         inputs: int,
         function: str | None = None,
         library: Any = None,
+        updated: Collection[int] = (),
     ) -> None:
         self._folder, self._name, self._function = folder, name, function
         self._library = library
         self._plan, self._inputs = plan, inputs
+        self._updated = frozenset(updated)
         if not {"parameters", "symbols", "steps"} <= self._plan.keys():
             raise ArtifactError(f"the artifact {folder} has no launch plan of {name}")
         self._parameters = [one["name"] for one in self._plan["parameters"]]
@@ -67,7 +70,7 @@ class GpuFunction:
         self._lock = threading.Lock()
 
     def result_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """The results' shapes, by those of the other operands, all of which are arrays.
+        """The shapes of the results of their own, by those of the other operands, all arrays.
 
         Raises:
             CallError: for shapes that do not fit.
@@ -84,7 +87,7 @@ class GpuFunction:
         return [tuple(number(extent, names) for extent in one["shape"]) for one in results]
 
     def __call__(self, *values: Any) -> None:
-        """Compute the results, which are the last values.
+        """Compute the results, which are the last values, and those that lie in others.
 
         Raises:
             CallError: for arrays on several GPUs.
@@ -204,7 +207,7 @@ class GpuFunction:
             if on_host or len(libraries) != 1:
                 kernels.gpu.wait()
             for number in on_host:
-                if number >= results:
+                if number >= results or number in self._updated:
                     place = there[number]
                     kernels.gpu.read(place.address, addresses[number], place.size)
 

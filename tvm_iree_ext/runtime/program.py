@@ -9,7 +9,7 @@ import ctypes
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,20 @@ import tvm_ffi
 
 from tvm_iree_ext.base.dtypes import COMPLEX_PARTS, item_bytes, numpy_dtype
 from tvm_iree_ext.base.errors import ArtifactError, CallError
-from tvm_iree_ext.base.signature import Operand, Signature, shape_text
+from tvm_iree_ext.base.operand_parts import parts_of
+from tvm_iree_ext.base.signature import Signature, shape_text
 from tvm_iree_ext.runtime import arrays, artifact, complex_arrays, kernel
 from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller, ordered
-from tvm_iree_ext.runtime.gpu_function import GpuFunction
+from tvm_iree_ext.runtime.gpu_function import GpuFunction, is_on_gpu
 from tvm_iree_ext.runtime.kernel import Kernel, LoadedArtifact
 from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.runtime.program_control import functions_of
 from tvm_iree_ext.runtime.program_profile import Profile, profile
 from tvm_iree_ext.runtime.program_state import ProgramState
+from tvm_iree_ext.runtime.strided_arrays import StridedPort
 from tvm_iree_ext.runtime.torch_arrays import outside_graphs
 from tvm_iree_ext.runtime.torch_operator import TorchOperator, defined
 from tvm_iree_ext.runtime.updated_arguments import UpdatedArguments
@@ -55,18 +57,25 @@ class ProgramFunction:
         self._function = function
         self.name = function.name
         self.signature = function.signature
-        parts = Signature(tuple(p for o in function.signature.operands for p in _parts(o)))
+        parts = Signature(tuple(p for o in function.signature.operands for p in parts_of(o)))
         self._gpu = DLPACK_DEVICES.get(str(program.target.get("kind")))
         self._caller = Caller(function.name, parts, self._gpu)
         self._arguments = function.signature.arguments
         self._updates = UpdatedArguments(function.name, function.signature, self._caller)
         operands = function.signature.operands
         self._is_complex = any(operand.dtype in COMPLEX_PARTS for operand in operands)
-        self._is_split = self._is_complex or any(o.role == "unused" for o in operands)
+        self._is_split = any(
+            o.role == "unused" or o.strides or o.dtype in COMPLEX_PARTS for o in operands
+        )
         self._complex_ports = {
             operand.name: Port(self.name, operand, self._gpu)
             for operand in self._arguments
             if operand.dtype in COMPLEX_PARTS
+        }
+        self._strided_ports = {
+            operand.name: StridedPort(self.name, operand, self._updates.names, self._gpu)
+            for operand in self._arguments
+            if operand.strides
         }
         self._scalars = tuple(operand.role == "scalar" for operand in parts.arguments)
         # On a GPU, with operands that are passed as they come.
@@ -111,7 +120,7 @@ class ProgramFunction:
             arguments = self._split(arguments)
         shapes, passed = self._caller.inputs(arguments)
         if self._updates:
-            passed = self._updates.taken(given, passed)
+            passed = self._updates.taken(given, passed, self._copy)
         if self._gpu is not None:
             results = self._launched(given, like, shapes, passed, out)
             return results[0] if len(results) == 1 else tuple(results)
@@ -210,18 +219,35 @@ class ProgramFunction:
             np.array(value, numpy_dtype(operand.dtype)) if shape is None else value
             for value, operand, shape in zip(passed, operands, shapes, strict=True)
         ]
-        function = self._program.gpu_function(self._function, len(passed))
+        function = self._on_gpu()
         expected = function.result_shapes([shape or () for shape in shapes])
-        ports = self._caller.result_ports
+        ports = self._updates.others(self._caller.result_ports)
         if out is None:
             results, tensors = function.allocator(like)(expected, ports)
         else:
             results, tensors = self._caller.outputs(out, expected, passed)
-        if not all(0 in shape for shape in expected):
+        updated = [shapes[part] or () for part in self._updates.parts]
+        if not all(0 in shape for shape in (*expected, *updated)):
             function(*passed, *tensors)
             if self._is_repeatable:
                 function.remember(given, [*passed, *tensors], results, out is not None)
-        return self._joined(results) if self._is_complex else results
+        if self._updates:
+            results = self._updates.among(results, passed)
+        joined = self._joined(results) if self._is_complex else results
+        return self._updates.returned(given, joined, self._updates.among(tensors, passed))
+
+    def _on_gpu(self) -> GpuFunction:
+        inputs = len(self._caller.arguments)
+        return self._program.gpu_function(self._function, inputs, self._updates.parts)
+
+    def _copy(self, value: Any, port: Port) -> Any:
+        """A copy of what was taken for an array, for the call to write."""
+        if not is_on_gpu(value):
+            return arrays.copied(value, port)
+        function = self._on_gpu()
+        _, (made,) = function.allocator(value)([tuple(value.shape)], [port])
+        function.copy(value, made)
+        return made
 
     def _boxed(self, passed: list[Any]) -> list[Any]:
         """The same as what the virtual machine takes: a number is a tensor of rank 0."""
@@ -236,13 +262,17 @@ class ProgramFunction:
         ]
 
     def _split(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments that are used, each complex one as its two parts."""
+        """The arguments that are used, each complex or strided one as its two parts."""
         passed: list[Any] = []
         for value, operand in zip(arguments, self.signature.arguments, strict=True):
             if operand.role == "unused":
                 continue
-            port = self._complex_ports.get(operand.name)
-            passed += [value] if port is None else complex_arrays.parts(port, value)
+            if (port := self._complex_ports.get(operand.name)) is not None:
+                passed += complex_arrays.parts(port, value)
+            elif (strided := self._strided_ports.get(operand.name)) is not None:
+                passed += strided.parts(value)
+            else:
+                passed.append(value)
         return tuple(passed)
 
     def _joined(self, parts: Sequence[Any]) -> list[Any]:
@@ -262,19 +292,6 @@ def _empty(value: Any, shape: tuple[int, ...]) -> Any:
     runtime.ensure_loaded()
     allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
     return allocate(tvm_ffi.Shape(shape), dtype, tvm_ffi.device("cpu"), None)
-
-
-def _parts(operand: Operand) -> list[Operand]:
-    """An operand as the tensors that stand for it."""
-    if operand.role == "unused":
-        return []
-    if operand.dtype not in COMPLEX_PARTS:
-        return [operand]
-    role = "input" if operand.role == "scalar" else operand.role
-    return [
-        Operand(f"{operand.name}.{part}", operand.shape, COMPLEX_PARTS[operand.dtype], role)
-        for part in ("real", "imag")
-    ]
 
 
 class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
@@ -394,14 +411,22 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         """Launch kernels for a GPU by what stands for its driver's library."""
         self._gpu_library = library
 
-    def gpu_function(self, function: Function, inputs: int) -> GpuFunction:
-        """The launcher of a function on a GPU."""
+    def gpu_function(
+        self, function: Function, inputs: int, updated: Collection[int]
+    ) -> GpuFunction:
+        """The launcher of a function on a GPU; see :class:`GpuFunction`."""
         with self._lock:
             if function.name not in self._on_gpu:
                 artifact.check_unchanged(self.folder, self.manifest)
                 plan = self.manifest.launch.get(function.name, {})
                 self._on_gpu[function.name] = GpuFunction(
-                    self.folder, function.name, plan, inputs, function.name, self._gpu_library
+                    self.folder,
+                    function.name,
+                    plan,
+                    inputs,
+                    function.name,
+                    self._gpu_library,
+                    updated,
                 )
             return self._on_gpu[function.name]
 

@@ -1,7 +1,6 @@
 """Arguments of a call in whose memory a program writes results."""
 
-import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +8,12 @@ import numpy as np
 import tvm_ffi
 
 from tvm_iree_ext.base.errors import CallError
+from tvm_iree_ext.base.operand_parts import parts_of
 from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.runtime import arrays
 from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller
+from tvm_iree_ext.runtime.cupy_arrays import CupyArray, is_cupy
 from tvm_iree_ext.runtime.jax_arrays import is_jax
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
@@ -21,14 +22,15 @@ from tvm_iree_ext.runtime.torch_arrays import torch_module
 class _Update:
     """The numbers of a result and of the argument in whose place it is.
 
-    ``part`` and ``tensor`` are those among what is passed and what comes back, where complex
-    operands are two.
+    ``part`` and ``tensor`` are those among what is passed and what comes back, where complex and
+    strided operands are two.  A strided one is passed as it lies.
     """
 
     result: int
     argument: int
     part: int
     tensor: int
+    is_strided: bool
 
 
 class UpdatedArguments:
@@ -43,41 +45,74 @@ class UpdatedArguments:
         """Take the signature as callers see it, and the side on which complex operands are two."""
         self._name = name
         self._arguments, self._ports = signature.arguments, caller.ports
-        own = caller.signature
         names, parts, tensors = (
-            [operand.name for operand in operands]
-            for operands in (signature.arguments, own.arguments, own.results)
-        )
-        self._updates = [
-            _Update(
-                place,
-                names.index(one.in_place_of),
-                parts.index(one.in_place_of),
-                tensors.index(one.name),
+            [part.name for operand in operands for part in taken(operand)]
+            for operands, taken in (
+                (signature.arguments, lambda operand: [operand]),
+                (signature.arguments, parts_of),
+                (signature.results, parts_of),
             )
-            for place, one in enumerate(signature.results)
-            if one.in_place_of
-        ]
+        )
+        self._updates: list[_Update] = []
+        self._complex: list[tuple[int, int]] = []  # results and arguments, which are copied
+        for place, one in enumerate(signature.results):
+            if not one.in_place_of:
+                continue
+            argument, part = names.index(one.in_place_of), parts_of(one)[0]
+            if not part.in_place_of:
+                self._complex.append((place, argument))
+                continue
+            home, tensor = parts.index(part.in_place_of), tensors.index(part.name)
+            self._updates.append(_Update(place, argument, home, tensor, bool(one.strides)))
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the arguments that are written."""
+        return {self._arguments[one].name for one in self._written}
+
+    @property
+    def _written(self) -> list[int]:
+        """The numbers of the arguments that are written."""
+        return [one.argument for one in self._updates] + [one for _, one in self._complex]
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The numbers, among what is passed, of what is written."""
+        return tuple(one.part for one in self._updates)
+
+    def others(self, results: Sequence[Any]) -> list[Any]:
+        """What there is for each result, of those alone that are in place of no argument."""
+        updated = {one.tensor for one in self._updates}
+        return [one for number, one in enumerate(results) if number not in updated]
+
+    def among(self, others: Sequence[Any], passed: Sequence[Any]) -> list[Any]:
+        """What there is for each result: for those in place of arguments what was passed."""
+        found = list(others)
+        for one in sorted(self._updates, key=lambda update: update.tensor):
+            found.insert(one.tensor, passed[one.part])
+        return found
 
     def __bool__(self) -> bool:
         """Whether there are any."""
-        return bool(self._updates)
+        return bool(self._updates or self._complex)
 
     def check(self, arguments: Sequence[Any], out: Any) -> None:
         """Raise CallError for an argument that cannot be written, and for other arrays to fill."""
         if out is not None:
-            names = ", ".join(self._arguments[one.argument].name for one in self._updates)
+            names = ", ".join(self._arguments[one].name for one in self._written)
             raise CallError(f"{self._name}: out is not taken: results are written into {names}")
-        for one in self._updates:
-            given = arguments[one.argument]
+        for one in self._written:
+            given = arguments[one]
             if isinstance(given, np.ndarray) and not given.flags.writeable:
                 raise CallError(
-                    f"{self._name}: {self._arguments[one.argument].name} is read-only, and a"
-                    " result is written into it; pass a copy"
+                    f"{self._name}: {self._arguments[one].name} is read-only, and a result is"
+                    " written into it; pass a copy"
                 )
 
-    def taken(self, arguments: Sequence[Any], passed: Sequence[Any]) -> list[Any]:
-        """What is passed, none of it memory that is not to be written.
+    def taken(
+        self, arguments: Sequence[Any], passed: Sequence[Any], copied: Callable[[Any, Port], Any]
+    ) -> list[Any]:
+        """What is passed, or ``copied``, none of it memory that is not to be written.
 
         Raises:
             CallError: where an argument that is written shares memory with another.
@@ -90,7 +125,7 @@ class UpdatedArguments:
         for update in self._updates:
             place = update.part
             if not is_written(arguments[update.argument]):
-                taken[place] = _copy(passed[place], self._ports[place])
+                taken[place] = copied(passed[place], self._ports[place])
                 continue
             for other, span in enumerate(spans):
                 own = spans[place]
@@ -111,11 +146,15 @@ class UpdatedArguments:
         returned = list(results)
         for update in self._updates:
             given = arguments[update.argument]
-            if is_written(given):
+            if update.is_strided:
+                returned[update.result] = given
+            elif is_written(given):
                 _copy_back(tensors[update.tensor], given, self._ports[update.part])
                 returned[update.result] = given
             elif is_jax(given):  # the next call may write a tensor, and not an array of JAX's
                 returned[update.result] = tensors[update.tensor]
+        for result, argument in self._complex:
+            returned[result] = _filled(arguments[argument], results[result])
         return returned
 
 
@@ -126,24 +165,38 @@ def is_written(given: Any) -> bool:
         return True
     if isinstance(given, tvm_ffi.Tensor):
         return bool(given.is_contiguous())
-    return isinstance(given, np.ndarray)
+    return isinstance(given, np.ndarray) or is_cupy(given)
 
 
-def _copy(passed: Any, port: Port) -> Any:
-    tensor = tvm_ffi.from_dlpack(passed) if isinstance(passed, np.ndarray) else passed
-    start, end = arrays.span(tensor, port.item)
-    copy = arrays.as_tensor(np.empty(tuple(tensor.shape), port.numpy))
-    ctypes.memmove(copy.data_ptr(), start, end - start)
-    return copy
-
-
-def _copy_back(tensor: Any, given: Any, port: Port) -> None:
+def _copy_back(made: Any, given: Any, port: Port) -> None:
     """Copy a result into the array that was given, unless it is there."""
+    torch = torch_module()
     if isinstance(given, np.ndarray):
-        if given.__array_interface__["data"][0] != tensor.data_ptr() or not given.flags.carray:
-            given[...] = arrays.as_numpy(tensor, port)
-    elif given.data_ptr() != tensor.data_ptr():
-        torch = torch_module()
-        if torch is not None and isinstance(given, torch.Tensor):
-            with torch.no_grad():
-                given.copy_(torch.from_dlpack(tensor))
+        if made is not given and (_address(given) != _address(made) or not given.flags.carray):
+            given[...] = made if isinstance(made, np.ndarray) else arrays.as_numpy(made, port)
+    elif _address(given) == _address(made):
+        return
+    elif torch is not None and isinstance(given, torch.Tensor):
+        with torch.no_grad():
+            given.copy_(made if isinstance(made, torch.Tensor) else torch.from_dlpack(made))
+    elif isinstance(made, CupyArray):
+        given[...] = made.array
+
+
+def _filled(given: Any, made: Any) -> Any:
+    """The array that was given, with a complex result copied into it; the result where not so."""
+    torch = torch_module()
+    if isinstance(given, np.ndarray):
+        given[...] = made
+    elif torch is not None and isinstance(given, torch.Tensor):
+        with torch.no_grad():
+            given.copy_(made)
+    else:
+        return made
+    return given
+
+
+def _address(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return int(array.__array_interface__["data"][0])
+    return int(array.data.ptr if is_cupy(array) else array.data_ptr())

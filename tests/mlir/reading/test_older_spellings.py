@@ -213,10 +213,19 @@ def test_the_pages_attention_takes_its_scale_from_a_call(run, rng):
     np.testing.assert_allclose(got, attended(q, k, v), 1e-5, 1e-5)
 
 
-def test_the_pages_pack_takes_its_padding_from_a_call(built, rng):
-    text = (OLDER / "pack.mlir").read_text()
-    program = built(text[: text.index("func.func @pack_memref")])
+def test_the_pages_pack_takes_its_padding_from_a_call_and_writes_memrefs(built, rng):
+    program = built((OLDER / "pack.mlir").read_text())
+    x, packed = floats(rng, 24, 40), np.zeros((3, 5, 8, 8), "f4")
+    assert program(x, packed, function="pack_memref")[0] is packed
+    np.testing.assert_array_equal(packed, x.reshape(3, 8, 5, 8).swapaxes(1, 2))
     x = floats(rng, 11, 9)
     (got,) = program(x, np.float32(3), np.zeros((3, 5, 4, 2), "f4"), function="pack_padded")
     want = np.pad(x, ((0, 1), (0, 1)), constant_values=3).reshape(3, 4, 5, 2).swapaxes(1, 2)
     np.testing.assert_array_equal(got, want)
+
+
+def test_the_pages_transfer_gather_reads_a_memref(built, rng):
+    program = built((OLDER / "transfer_gather.mlir").read_text())
+    pages, rows = floats(rng, 64, 32, 8).astype("f2"), rng.integers(0, 32, 16)
+    (got,) = program(pages, rows, np.float16(0))
+    np.testing.assert_array_equal(got, pages[0, rows])

@@ -275,7 +275,7 @@ def test_an_artifact_updates_too(tmp_path):
     np.testing.assert_array_equal(cache, want)
 
 
-def test_a_gpu_computes_it_elsewhere(tmp_path):
+def test_a_gpu_s_kernels_write_the_argument(tmp_path):
     text = f"""
 func.func @f(%row: {ROW}, %cache: {CACHE} {{iree.abi.output = 0 : index}}) -> {CACHE} {{
   %new = tensor.insert_slice %row into %cache[2, 0] [1, 4] [1, 1] : {ROW} into {CACHE}
@@ -283,7 +283,10 @@ func.func @f(%row: {ROW}, %cache: {CACHE} {{iree.abi.output = 0 : index}}) -> {C
 }}
 """
     program = ext.build_program(import_program(text), "rocm:gfx942", folder=tmp_path / "p")
-    assert not any(one.in_place_of for one in program.main.signature.results)
+    plan = program.manifest.launch["f"]
+    assert [one["name"] for one in plan["parameters"]] == ["arg0", "arg1"]
+    (step,) = plan["steps"]
+    assert [one["array"] for one in step["arguments"]] == ["arg0", "arg1"]
 
 
 @pytest.mark.parametrize(

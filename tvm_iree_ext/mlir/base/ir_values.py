@@ -87,6 +87,34 @@ class Applied:
     size: int = 1  # of the expression, as a tree
 
 
+@dataclass(eq=False)
+class Buffer:
+    """Memory that operations write: the tensor that it holds now, another after each write.
+
+    ``argument`` is the name of the caller's argument that it is, ``constant`` that of a global that
+    nothing may write.
+    """
+
+    held: "AnyTensor"
+    is_written: bool = False
+    argument: str = ""
+    constant: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Memref:
+    """A memref: a buffer, or the part of it that ``parts`` lead to, each a part of the last."""
+
+    buffer: Buffer
+    shape: Shape
+    parts: tuple[Any, ...] = ()  # importing.memory.MemoryPart
+
+    @property
+    def element(self) -> Element:
+        """The type of its elements."""
+        return self.buffer.held.element
+
+
 @dataclass(frozen=True)
 class Other:
     """A value that is not computed with: a fence, a device, a buffer view without its tensor."""
@@ -110,7 +138,7 @@ class Failed:
 
 AnyTensor: TypeAlias = Tensor | Splat | Empty | Constant
 Scalar: TypeAlias = Number | Symbol | Applied
-Value: TypeAlias = AnyTensor | Scalar | HeldByLanes | Other | Failed
+Value: TypeAlias = AnyTensor | Scalar | Memref | HeldByLanes | Other | Failed
 
 TENSORS = (Tensor, Splat, Empty, Constant)
 SCALARS = (Number, Symbol, Applied)

@@ -13,7 +13,9 @@ from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
     TENSORS,
+    Buffer,
     HeldByLanes,
+    Memref,
     Number,
     Other,
     Shape,
@@ -24,10 +26,12 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
 from tvm_iree_ext.mlir.dialects.constants import constant
+from tvm_iree_ext.mlir.dialects.memory_parts import StridedPart, as_number
 from tvm_iree_ext.mlir.dialects.simt_values import argument_shape, distributed, gathered
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape, computed, read_back
 from tvm_iree_ext.mlir.importing.import_state import ProgramImport
+from tvm_iree_ext.mlir.importing.memory import part_of, read
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.relax_types import tensor_type
 from tvm_iree_ext.mlir.importing.scope import Scope
@@ -37,7 +41,11 @@ from tvm_iree_ext.mlir.scalars.arith import kind_of
 FUNCTIONS = ("func.func", "util.func")
 _ASYNC = "$async"
 VIEW = "buffer view"
-_TAKEN = "functions take ranked tensors and numbers, of integers up to i64 and floats up to f64"
+_TAKEN = (
+    "functions take ranked tensors, ranked memrefs and numbers, of integers up to i64 and floats up"
+    " to f64"
+)
+_MEMREFS = "memrefs of numbers are taken, whose elements strides lead to in a caller's memory"
 MOST_DEPTH = 64  # of calls in calls
 # Operations that are imported, those of a called function counted at each call: so many, and so
 # many for each that the text has, since functions that call one another twice double.
@@ -104,18 +112,33 @@ class FunctionArgument:
     value: form.ParsedValue | None = None
     is_scalar: bool = False
     is_held: bool = False  # what lanes hold of a vector
+    strides: Shape = ()  # of a memref that is not contiguous
+    buffer: Buffer | None = None  # of a memref
 
     def define(self, scope: Scope) -> None:
         """Say what its value in the IR is, if it has one."""
         if self.value is None:
             return
         found: Any = None
+        if self.strides:
+            assert self.element is not None
+            layout, line = self.parts
+            held = Tensor(tuple(line.ty.shape.values), self.element, (line,))
+            self.buffer = Buffer(held, argument=self.name)
+            numbers = tuple(map(as_number, (0, *self.strides)))
+            told = Tensor((*self.shape, *self.strides, 0), element("uint8"), (layout,))
+            part = StridedPart(self.shape, numbers, told, is_inside=True)
+            scope.define(self.value, part_of(Memref(self.buffer, held.shape), part))
+            return
         if self.element is not None and self.inner is not None:
             found = bitcast(scope, Tensor(self.shape, self.element, self.parts), self.inner)
         if self.is_scalar:
             found = read_back(found)
         if self.is_held:
             found = gathered(scope, self.value, found)
+        if isinstance(self.value.type, form.ParsedMemrefType):
+            self.buffer = Buffer(found, argument=self.name)
+            found = Memref(self.buffer, self.shape)
         is_view = isinstance(self.value.type, form.OtherType)
         scope.define(self.value, Other(VIEW, found) if is_view else found)
 
@@ -146,12 +169,17 @@ def _argument(
     scope: Scope, name: str, given: Given, value: form.ParsedValue | None, block: form.ParsedBlock
 ) -> FunctionArgument:
     kind: form.Type | None = value.type if value is not None else given.type
+    strides: Shape = ()
     if isinstance(kind, form.OtherType) and kind.text == "!hal.buffer_view":
         assert value is not None
         kind = tensor_behind(scope.program, value, block) or given.type
     if kind is None:
         return FunctionArgument(name, value=value)
-    if not isinstance(kind, form.ParsedScalarType | form.ParsedTensorType):
+    if isinstance(kind, form.ParsedMemrefType):
+        if kind.why:
+            raise Unsupported(f"{name} is of the type {kind}: {kind.why}; {_MEMREFS}")
+        strides = () if is_contiguous(kind) else _strides(scope, name, kind)
+    elif not isinstance(kind, form.ParsedScalarType | form.ParsedTensorType):
         raise Unsupported(f"{name} is of the type {kind}; {_TAKEN}")
     inner = element(kind.dtype)
     own = seen(inner, given.type.dtype if given.type else None, name)
@@ -161,13 +189,40 @@ def _argument(
         _extent(scope, name, axis, one, None in declared[axis : axis + 1])
         for axis, one in enumerate(getattr(kind, "shape", ()))
     )
-    names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
-    parts = tuple(
-        relax.Var(part, tensor_type(shape, dtype))
-        for part, dtype in zip(names, own.storage, strict=True)
-    )
+    if strides:
+        if own.is_complex:
+            raise Unsupported(f"{name} is of the type {kind}; complex numbers are contiguous")
+        span = scope.function.extent_of_argument(f"{name}_span")
+        parts = (
+            relax.Var(f"{name}_layout", tensor_type((*shape, *strides, 0), "uint8")),
+            relax.Var(name, tensor_type((span,), own.storage[0])),
+        )
+    else:
+        names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
+        parts = tuple(
+            relax.Var(part, tensor_type(shape, dtype))
+            for part, dtype in zip(names, own.storage, strict=True)
+        )
     is_scalar = isinstance(kind, form.ParsedScalarType)
-    return FunctionArgument(name, shape, own, parts, inner, value, is_scalar, held is not None)
+    is_held = held is not None
+    return FunctionArgument(name, shape, own, parts, inner, value, is_scalar, is_held, strides)
+
+
+def is_contiguous(kind: form.ParsedMemrefType) -> bool:
+    """Whether all calls have the elements one behind another, in row-major order."""
+    step: int | None = 1
+    for extent, stride in reversed([*zip(kind.shape, kind.strides or (), strict=False)]):
+        if extent != 1 and (step is None or stride != step):
+            return False
+        step = None if step is None or extent is None else step * extent
+    return True
+
+
+def _strides(scope: Scope, name: str, kind: form.ParsedMemrefType) -> Shape:
+    return tuple(
+        scope.function.extent_of_argument(f"{name}_stride{axis}") if one is None else one
+        for axis, one in enumerate(kind.strides or ())
+    )
 
 
 def _extent(scope: Scope, name: str, axis: int, extent: int | None, is_open: bool) -> Any:
@@ -201,6 +256,13 @@ def materialised(scope: Scope, value: Value) -> Tensor:
     """What a function returns, in memory."""
     if isinstance(value, HeldByLanes):
         return distributed(scope, value)
+    if isinstance(value, Memref):
+        if value.buffer.argument:
+            raise Unsupported(
+                f"returns {value.buffer.argument}, or a part of it, which is the caller's memory;"
+                " return nothing: what is written into it is there"
+            )
+        value = read(scope, value)
     if isinstance(value, Other) and value.of is not None:
         value = value.of
     if isinstance(value, TENSORS):

@@ -28,24 +28,25 @@ from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import on_index, tensor_kind
 
 
-def _kept_axes(sizes: Sequence[Any], kind: form.ParsedTensorType) -> list[int]:
-    """The axes that a slice's result has, whose type may leave out some of extent 1."""
+def kept_axes(sizes: Sequence[Any], shape: Sequence[int | None]) -> list[int]:
+    """The axes that a slice of this shape has, which may leave out some of extent 1."""
     kept: list[int] = []
-    surplus = len(sizes) - len(kind.shape)
+    surplus = len(sizes) - len(shape)
     for axis, size in enumerate(sizes):
-        wanted = kind.shape[len(kept)] if len(kept) < len(kind.shape) else -1
+        wanted = shape[len(kept)] if len(kept) < len(shape) else -1
         if surplus and plain(size) == 1 and wanted != 1:
             surplus -= 1
             continue
         kept.append(axis)
-    while len(kept) > len(kind.shape):  # of several of extent 1, the last are left out
+    while len(kept) > len(shape):  # of several of extent 1, the last are left out
         kept.remove(max(axis for axis in kept if plain(sizes[axis]) == 1))
     return kept
 
 
-def _slice_parts(
+def slice_of(
     scope: Scope, op: form.ParsedOperation, groups: Sequence[Sequence[form.ParsedValue]]
 ) -> tuple[list[Scalar], list[Any], list[Scalar]]:
+    """The offsets, sizes and strides of a slice, of an operation and its groups of operands."""
     offsets = mixed(scope, op.attributes["static_offsets"], groups[0])
     sizes = mixed(scope, op.attributes["static_sizes"], groups[1])
     strides = mixed(scope, op.attributes["static_strides"], groups[2])
@@ -66,24 +67,27 @@ def _check_inside(offsets: Any, sizes: Any, strides: Any, shape: Shape) -> None:
 
 def _extract_slice(scope: Scope, op: form.ParsedOperation) -> Value:
     (source,), *groups = op.groups()
-    value = scope.any_tensor(source)
-    kind = tensor_kind(op.results[0])
-    offsets, sizes, strides = _slice_parts(scope, op, groups)
+    offsets, sizes, strides = slice_of(scope, op, groups)
+    kept = kept_axes(sizes, tensor_kind(op.results[0]).shape)
+    return extracted(scope, scope.any_tensor(source), offsets, sizes, strides, kept)
+
+
+def extracted(
+    scope: Scope,
+    value: AnyTensor,
+    offsets: Sequence[Scalar],
+    sizes: Sequence[Any],
+    strides: Sequence[Scalar],
+    kept: Sequence[int],
+) -> AnyTensor:
+    """A slice of a tensor, with those of its axes that are ``kept``."""
     _check_inside(offsets, sizes, strides, value.shape)
-    kept = _kept_axes(sizes, kind)
     shape = tuple(sizes[axis] for axis in kept)
     if isinstance(value, Splat):
         return Splat(shape, value.element, value.scalar)
     if isinstance(value, Empty):
         return Empty(shape, value.element)
-    if len(shape) == len(value.shape) and all(
-        isinstance(offset, Number)
-        and offset.value == 0
-        and isinstance(stride, Number)
-        and stride.value == 1
-        and scope.same(size, own)
-        for offset, stride, size, own in zip(offsets, strides, sizes, value.shape, strict=True)
-    ):
+    if len(shape) == len(value.shape) and _is_all(scope, offsets, sizes, strides, value.shape):
         return value
 
     def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
@@ -98,21 +102,50 @@ def _extract_slice(scope: Scope, op: form.ParsedOperation) -> Value:
             place.append(start)
         return kernel.clamped(value, place)
 
-    return moved(scope, op.name, [value, *offsets, *strides], shape, value.element, part)
+    reads = [value, *offsets, *strides]
+    return moved(scope, "tensor.extract_slice", reads, shape, value.element, part)
+
+
+def _is_all(
+    scope: Scope,
+    offsets: Sequence[Scalar],
+    sizes: Sequence[Any],
+    strides: Sequence[Scalar],
+    shape: Shape,
+) -> bool:
+    """Whether a slice is certainly all of a tensor."""
+    return all(
+        _numbers(offset, stride) == (0, 1) and scope.same(size, own)
+        for offset, stride, size, own in zip(offsets, strides, sizes, shape, strict=True)
+    )
 
 
 def _insert_slice(scope: Scope, op: form.ParsedOperation) -> Value:
     (source,), (target,), *groups = op.groups()
     value, into = scope.any_tensor(source), scope.any_tensor(target)
-    offsets, sizes, strides = _slice_parts(scope, op, groups)
-    _check_inside(offsets, sizes, strides, into.shape)
-    kept = _kept_axes(sizes, tensor_kind(source))
+    offsets, sizes, strides = slice_of(scope, op, groups)
+    kept = kept_axes(sizes, tensor_kind(source).shape)
     value = as_shape(scope, value, tuple(sizes[axis] for axis in kept))
-    zero = tirx.const(0, "int64")
     if id(op) in scope.function.in_place and isinstance(into, Tensor):
-        written = _written(scope, op, value, into, offsets, strides, kept)
+        _check_inside(offsets, sizes, strides, into.shape)
+        written = _written(scope, value, into, offsets, strides, kept)
         if written is not None:
             return written
+    return inserted(scope, value, into, offsets, sizes, strides, kept)
+
+
+def inserted(
+    scope: Scope,
+    value: AnyTensor,
+    into: AnyTensor,
+    offsets: Sequence[Scalar],
+    sizes: Sequence[Any],
+    strides: Sequence[Scalar],
+    kept: Sequence[int],
+) -> AnyTensor:
+    """A tensor with another in place of a slice of it, whose ``kept`` axes that has."""
+    _check_inside(offsets, sizes, strides, into.shape)
+    zero = tirx.const(0, "int64")
 
     def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         condition: Expr | None = None
@@ -139,7 +172,7 @@ def _insert_slice(scope: Scope, op: form.ParsedOperation) -> Value:
         return guarded(kernel, condition, value, place, before)
 
     reads = [value, into, *offsets, *strides]
-    made = moved(scope, op.name, reads, into.shape, into.element, part)
+    made = moved(scope, "tensor.insert_slice", reads, into.shape, into.element, part)
     if is_zero(into) and len(kept) == len(into.shape):
         places = [_numbers(*pair) for pair in zip(offsets, strides, strict=True)]
         if None not in places:
@@ -172,7 +205,6 @@ def _numbers(offset: Scalar, stride: Scalar) -> tuple[int, int] | None:
 
 def _written(
     scope: Scope,
-    op: form.ParsedOperation,
     value: AnyTensor,
     into: Tensor,
     offsets: Sequence[Any],

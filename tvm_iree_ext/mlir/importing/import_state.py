@@ -24,6 +24,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, PLAIN_LOOPS, Fallback
 from tvm_iree_ext.mlir.importing.places import place_of
 from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT, OPAQUE
+from tvm_iree_ext.mlir.importing.settled_extents import with_known_extents
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.tir.tensor_scalars import with_tensor_scalars
@@ -63,6 +64,7 @@ class ProgramImport:
     fallbacks: dict[Fallback, None] = field(default_factory=dict)  # each once, in order
     operation: form.ParsedOperation | None = None  # that is imported now
     most_steps: int = 0
+    settles_numbers: bool = False  # whether extents of arguments turned out to be numbers
     _keys: dict[Any, str] = field(default_factory=dict)
     _ops: dict[str, tuple[str, ir.GlobalVar]] = field(default_factory=dict)
 
@@ -119,7 +121,8 @@ class ProgramImport:
             elif isinstance(func, relax.Function) and gvar.name_hint not in self.helpers:
                 continue
             functions[gvar] = func
-        return IRModule(functions)
+        made = IRModule(functions)
+        return with_known_extents(made) if self.settles_numbers else made
 
     def op_function(self, op: Op, in_memory: Mapping[str, str]) -> ir.GlobalVar:
         """The canonical PrimFunc of an op of the registry, marked; equal ops have one.
@@ -242,6 +245,7 @@ class FunctionImport:
                                 f" {other} here"
                             )
                         self.settled[own] = other
+                        self.program.settles_numbers |= isinstance(other, int)
                         self.settled = {v: self.in_terms(e) for v, e in self.settled.items()}
                         return True
         return False

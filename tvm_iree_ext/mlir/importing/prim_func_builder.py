@@ -259,8 +259,11 @@ class PrimFuncBuilder:
 
     def stored_element(self, output: int, at: Sequence[Expr]) -> Held:
         """An element of an output, as it is now."""
-        parts = [buffer[tuple(at)] for buffer in self._stores[output]]
-        return loaded(parts, self.outputs[output][1])
+        return loaded(self.stored_parts(output, at), self.outputs[output][1])
+
+    def stored_parts(self, output: int, at: Sequence[Expr]) -> list[Expr]:
+        """The stored parts of such an element."""
+        return [buffer[tuple(at)] for buffer in self._stores[output]]
 
     def kept(self, held: Held) -> Held:
         """The same value, computed once: through a buffer of one element."""

@@ -47,6 +47,35 @@ class ParsedTensorType:
 
 
 @dataclass(frozen=True)
+class ParsedMemrefType:
+    """Memory of elements; extents, strides and the offset, in elements, are None where not known.
+
+    ``strides`` are None in row-major order from the first element on.  ``why`` says what about
+    the type has no meaning here, such as a layout that is no strides; then nothing else is known.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: str
+    strides: tuple[int | None, ...] | None = None
+    offset: int | None = 0
+    why: str = ""
+
+    @property
+    def tensor(self) -> ParsedTensorType:
+        """The type of what it holds."""
+        return ParsedTensorType(self.shape, self.dtype)
+
+    def __str__(self) -> str:
+        extents = "".join("?x" if one is None else f"{one}x" for one in self.shape)
+        if self.strides is None:
+            return f"memref<{extents}{self.dtype}>"
+        *strides, offset = (
+            "?" if one is None else str(one) for one in (*self.strides, self.offset)
+        )
+        return f"memref<{extents}{self.dtype}, strided<[{', '.join(strides)}], offset: {offset}>>"
+
+
+@dataclass(frozen=True)
 class OtherType:
     """A type that is not computed with, such as ``!hal.buffer_view``, by MLIR's text."""
 
@@ -64,7 +93,7 @@ class FunctionType:
     results: tuple["Type", ...]
 
 
-Type: TypeAlias = ParsedScalarType | ParsedTensorType | OtherType | FunctionType
+Type: TypeAlias = ParsedScalarType | ParsedTensorType | ParsedMemrefType | OtherType | FunctionType
 
 
 @dataclass(frozen=True)

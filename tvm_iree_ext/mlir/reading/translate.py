@@ -166,6 +166,8 @@ class Translator:
             packed = packed and dtype == "bool"
             if dtype and int(np.prod(static, dtype=object)) <= _MOST_ELEMENTS:
                 return form.ParsedTensorType(shape, dtype, vector, packed)
+        elif isinstance(type_, ir.MemRefType):
+            return _memref(type_)
         elif dtype := _dtype_of(type_):
             return form.ParsedScalarType(dtype)
         return form.OtherType(_cut(type_))
@@ -246,6 +248,40 @@ class Translator:
         if len(blob) != expected:
             return form.Opaque(text, f"its data is {len(blob)} bytes, expected {expected}")
         return form.Dense(type_, _as(blob, type_.dtype).reshape(shape))
+
+
+_UNKNOWN_STRIDE = -(1 << 63)
+# Where buffers of callers lie; others are a lane's, a workgroup's, or of another machine.
+_SPACES = re.compile(
+    r"0|0 : i\d+|#hal\.descriptor_type<\w+>|#amdgpu\.address_space<fat_raw_buffer>"
+)
+
+
+def _memref(type_: Any) -> form.ParsedMemrefType:
+    shape = tuple(
+        None if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
+        for axis in range(type_.rank)
+    )
+    dtype = _dtype_of(type_.element_type)
+    strides: tuple[int | None, ...] | None = None
+    offset: int | None = 0
+    why = ""
+    try:
+        found, first = type_.get_strides_and_offset()
+    except RuntimeError:
+        why = "its layout is no offset and strides"
+    else:
+        strides = tuple(None if one == _UNKNOWN_STRIDE else one for one in found)
+        offset = None if first == _UNKNOWN_STRIDE else first
+        if type_.layout == ir.MemRefType.get([*type_.shape], type_.element_type).layout:
+            strides = None
+    if not dtype:
+        why = f"its elements are {_cut(type_.element_type)}"
+    elif type_.memory_space is not None and not _SPACES.fullmatch(str(type_.memory_space)):
+        why = f"its memory space is {_cut(type_.memory_space)}, which is no caller's"
+    elif int(np.prod([one for one in shape if one is not None], dtype=object)) > _MOST_ELEMENTS:
+        why = "no machine has so much memory"
+    return form.ParsedMemrefType(shape, dtype, strides, offset, why)
 
 
 def _dtype_of(type_: Any) -> str:

@@ -133,6 +133,7 @@ class _Pickler(pickle.Pickler):
 _CLASSES = (
     form.ParsedScalarType,
     form.ParsedTensorType,
+    form.ParsedMemrefType,
     form.OtherType,
     form.FunctionType,
     form.Location,

@@ -1,5 +1,6 @@
 """Relax passes of programs: constants become parameters, results get memory of their own."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,11 @@ VIEWS = ("relax.reshape", "relax.memory.view")
 
 IN_PLACE = "tvm_iree_ext.in_place"
 """On a PrimFunc: the number of the operand in whose place its result is, which has its address."""
+
+
+DESTINATIONS = "tvm_iree_ext.destinations"
+"""On a Relax function: by the places of results, as JSON, the numbers of the parameters that the
+calls write them into which make them."""
 
 
 def relax_functions(mod: ir.IRModule) -> dict[ir.GlobalVar, relax.Function]:
@@ -149,6 +155,39 @@ def _in_place(function: relax.Function, places: Mapping[str, int]) -> relax.Func
     return with_blocks(function, blocks, function.body.body)
 
 
+@ir.transform.module_pass(opt_level=0)
+def results_in_destinations(mod: ir.IRModule, _: Any) -> ir.IRModule:
+    """Have the calls that make results write them into parameters, and allocate nothing."""
+    changed = {
+        var: _in_destinations(function, json.loads(str(function.attrs[DESTINATIONS])))
+        for var, function in relax_functions(mod).items()
+        if DESTINATIONS in (function.attrs or {})
+    }
+    return with_functions(mod, changed)
+
+
+def _in_destinations(function: relax.Function, places: Mapping[str, int]) -> relax.Function:
+    body = function.body
+    bound = {one.var: one.value for block in body.blocks for one in block.bindings}
+    returned = resolved(body.body, bound)
+    fields = list(returned.fields) if isinstance(returned, relax.Tuple) else [body.body]
+    homes = {
+        source(fields[int(place)], bound): function.params[number]
+        for place, number in places.items()
+    }
+
+    def written(binding: Any) -> list[Any]:
+        home = homes.get(binding.var)
+        if home is None:
+            return [binding]
+        shape = binding.var.ty.shape
+        if not tvm_ffi.structural_equal(shape, home.ty.shape):
+            home = relax.op.reshape(home, shape)
+        return [relax.VarBinding(binding.var, home)]
+
+    return with_bindings(function, written)
+
+
 def plan(mod: ir.IRModule) -> ir.IRModule:
     """To calls one after another, with memory that they share where they can."""
     passes = [
@@ -156,6 +195,7 @@ def plan(mod: ir.IRModule) -> ir.IRModule:
         transform.RemovePurityChecking(),
         transform.CallTIRRewrite(),
         results_in_place,
+        results_in_destinations,
         transform.StaticPlanBlockMemory(),
     ]
     return ir.transform.Sequential(passes)(mod)

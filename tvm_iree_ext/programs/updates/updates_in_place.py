@@ -5,19 +5,24 @@
              return y, cache1                          return y, cache1
 
 The calls that lead from the argument to the result become ones that update its memory, where
-nothing reads afterwards what it held before.  Otherwise the result is computed elsewhere, and
-copied into the argument's memory last of all.
+nothing reads afterwards what it held before.  Where none do, the call that makes the result writes
+it there, once all has read what was there (:data:`DESTINATIONS`).  Otherwise the result is computed
+elsewhere, and copied into the argument's memory last of all.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.base.move_functions import move_function
 from tvm_iree_ext.programs.base.relax_passes import (
+    DESTINATIONS,
     IN_PLACE,
     VIEWS,
     resolved,
@@ -34,12 +39,22 @@ Homes = Mapping[int, ir.Var]
 """By the place of a result, the parameter in whose place it is."""
 
 
+Links = Mapping[ir.Var, int | None]
+"""The calls to a result, last first: the operand that each updates, or None for one of no operand,
+which writes the result as it would elsewhere."""
+
+
 class UpdatesInPlace:
     """Rewrites functions whose results have memory of their own, but for arguments as they are."""
 
-    def __init__(self, builder: relax.BlockBuilder, known_ops: Mapping[str, Op]) -> None:
-        """Take the builder of a module, to which functions are added."""
-        self._builder = builder
+    def __init__(
+        self, builder: relax.BlockBuilder, known_ops: Mapping[str, Op], is_gpu: bool
+    ) -> None:
+        """Take the builder of a module, to which functions are added.
+
+        The ops of a GPU's kernels read no memory that they write.
+        """
+        self._builder, self._is_gpu = builder, is_gpu
         self._callees = Callees(builder.get(), known_ops)
         self._made: dict[tuple[str, int], ir.GlobalVar | None] = {}
         self._copies: dict[str, ir.GlobalVar] = {}
@@ -47,40 +62,63 @@ class UpdatesInPlace:
     def __call__(self, function: relax.Function, homes: Homes) -> relax.Function:
         """The function with the results of these places where their arguments are."""
         earlier: list[tuple[ir.Var, ir.Var]] = []  # what is bound before what
-        copied = []
+        copied, written = [], {}
         for place, parameter in homes.items():
             body = _Body(function)
             if source(body.fields[place], body.bound).same_as(parameter):
                 continue
-            links = self._links(body, body.fields[place], parameter)
-            before = None if links is None else body.before(links, parameter, place)
-            order = None if before is None else body.order([*earlier, *before])
-            if links is None or before is None or order is None:
+            for links in self._ways(body, body.fields[place], parameter):
+                before = body.before(links, parameter, place)
+                order = None if before is None else body.order([*earlier, *before])
+                if before is not None and order is not None:
+                    break
+            else:
                 copied.append(place)
                 continue
             earlier += before
-            calls = {var: self._call(body.bound[var], number) for var, number in links.items()}
+            calls = {
+                var: self._call(body.bound[var], number)
+                for var, number in links.items()
+                if number is not None
+            }
+            if len(calls) < len(links):
+                written[place] = [one.same_as(parameter) for one in function.params].index(True)
             function = body.with_calls(calls, order)
         for place in copied:  # when all is read
             function = self._copied(_Body(function), place, homes[place])
-        return function
+        return function.with_attr(DESTINATIONS, json.dumps(written)) if written else function
 
-    def _links(self, body: "_Body", value: Any, parameter: ir.Var) -> dict[ir.Var, int] | None:
-        """The calls from a parameter to a value, last first, and the operand that each updates."""
+    def _ways(self, body: "_Body", value: Any, parameter: ir.Var) -> Iterator[Links]:
+        """The calls by which a result may come to lie in a parameter's memory, the best first."""
+        for is_update in (True, False):
+            found = self._links(body, value, parameter, is_update)
+            if found is not None:
+                yield found
+        made = source(value, body.bound)
+        if body.is_written_by_call(made) and body.leads_to(made, parameter):
+            yield {made: None}
+
+    def _links(
+        self, body: "_Body", value: Any, parameter: ir.Var, is_update: bool
+    ) -> dict[ir.Var, int | None] | None:
+        """The calls to a value, last first, that update what a parameter held, or what is there.
+
+        The first one then writes there what the next one updates.
+        """
         made = source(value, body.bound)
         if made.same_as(parameter):
-            return {}
+            return {} if is_update else None
         call: Any = body.bound.get(made)
-        if not is_tir_call(call) or not isinstance(call.ty_args[0], relax.TensorType):
-            return None
-        for number, operand in enumerate(call.args[1].fields):
-            if not isinstance(operand, ir.Var) or not body.leads_to(operand, parameter):
-                continue
-            if self._updating(call.args[0], number) is not None:
-                rest = self._links(body, operand, parameter)
-                if rest is not None:
-                    return {made: number, **rest}
-        return None
+        if is_tir_call(call) and isinstance(call.ty_args[0], relax.TensorType):
+            for number, operand in enumerate(call.args[1].fields):
+                if not isinstance(operand, ir.Var) or not body.leads_to(operand, parameter):
+                    continue
+                if self._updating(call.args[0], number) is not None:
+                    rest = self._links(body, operand, parameter, is_update)
+                    if rest is not None:
+                        return {made: number, **rest}
+        is_first = not is_update and body.is_written_by_call(made)
+        return {made: None} if is_first and body.leads_to(made, parameter) else None
 
     def _updating(self, callee: ir.GlobalVar, number: int) -> ir.GlobalVar | None:
         key = callee.name_hint, number
@@ -88,7 +126,8 @@ class UpdatesInPlace:
             function = self._callees.functions.get(callee.name_hint)
             self._made[key] = None
             if function is not None and number < len(function.params) - 1:
-                made = updating(function, number, self._callees.op_of_function(function))
+                op = self._callees.op_of_function(function)
+                made = updating(function, number, op) if not (op and self._is_gpu) else None
                 if made is not None:
                     name = f"{callee.name_hint}_in_place"
                     self._made[key] = self._builder.add_func(made, name)
@@ -132,19 +171,31 @@ class _Body:
 
     def leads_to(self, value: Any, parameter: ir.Var) -> bool:
         """Whether a value may be what a parameter has become: of as many elements and its type."""
-        sizes = []
-        for one in (value, parameter):
-            extents = [known(extent) for extent in getattr(one.ty.shape, "values", [None])]
-            if None in extents:
-                return False
-            count = 1
-            for extent in extents:
-                count *= extent or 0
-            sizes.append((count, str(one.ty.dtype)))
-        return sizes[0] == sizes[1]
+        if not isinstance(value.ty, relax.TensorType) or value.ty.dtype != parameter.ty.dtype:
+            return False
+        shapes = [one.ty.shape for one in (value, parameter)]
+        if not all(isinstance(shape, relax.ShapeExpr) for shape in shapes):
+            return False
+        counts = [self._count(shape) for shape in shapes]
+        if None in counts:
+            return bool(tvm_ffi.structural_equal(*shapes))
+        return counts[0] == counts[1]
+
+    def _count(self, shape: relax.ShapeExpr) -> int | None:
+        extents = [known(extent) for extent in shape.values]
+        return None if None in extents else prod(one for one in extents if one is not None)
+
+    def is_written_by_call(self, value: Any) -> bool:
+        """Whether a value is a result of a call of a kernel."""
+        return is_tir_call(self.bound.get(self._writer(value)))
+
+    def _writer(self, value: Any) -> Any:
+        """The variable that the call is bound to that makes a value."""
+        made = self.bound.get(value)
+        return made.tuple_value if isinstance(made, relax.TupleGetItem) else value
 
     def before(
-        self, links: Mapping[ir.Var, int], parameter: ir.Var, place: int
+        self, links: Links, parameter: ir.Var, place: int
     ) -> list[tuple[ir.Var, ir.Var]] | None:
         """What must be bound before each link: all that reads what that overwrites.
 
@@ -160,7 +211,7 @@ class _Body:
         for binding in self.bindings:
             var, value = binding.var, binding.value
             read = [one for one in variables_of(value) if one in version_of]
-            if var in links:
+            if links.get(var) is not None:
                 if len(read) != 1 or version_of[read[0]] != versions[var] - 1:
                     return None
             elif read and is_tir_call(value):
@@ -170,7 +221,7 @@ class _Body:
                 version_of[var] = version_of[read[0]]
             elif read and not value.same_as(self._returned):
                 return None
-        writers = [*reversed([*links])]
+        writers = [self._writer(one) for one in reversed([*links])]
         return [
             (reader, writer)
             for writer, found in zip(writers, readers, strict=False)

@@ -34,7 +34,7 @@ def updating(function: tirx.PrimFunc, number: int, op: Op | None) -> tirx.PrimFu
     ``op`` is the op of the registry that it is the canonical form of.
     """
     given, result = function.params[number], function.params[-1]
-    if not all(map(_is_static, function.params)) or not _is_alike(given, result):
+    if not _is_alike(given, result):
         return None
     if OP_ATTRIBUTE in (function.attrs or {}):
         return _of_op(function, number, op)
@@ -71,15 +71,12 @@ def _of_op(function: tirx.PrimFunc, number: int, op: Op | None) -> tirx.PrimFunc
     return function.with_attr(IN_PLACE, number)
 
 
-def _is_static(one: ir.Var) -> bool:
-    """Whether a parameter is a tensor whose extents are numbers."""
-    is_tensor = isinstance(one.ty, tirx.BufferType)
-    return is_tensor and all(known(extent) is not None for extent in one.ty.shape)
-
-
 def _is_alike(a: ir.Var, b: ir.Var) -> bool:
-    shapes = [[known(extent) for extent in one.ty.shape] for one in (a, b)]
-    return shapes[0] == shapes[1] and str(a.ty.dtype) == str(b.ty.dtype)
+    """Whether both are tensors of one type."""
+    if not all(isinstance(one.ty, tirx.BufferType) for one in (a, b)):
+        return False
+    is_one_shape = tvm_ffi.structural_equal(list(a.ty.shape), list(b.ty.shape))
+    return is_one_shape and str(a.ty.dtype) == str(b.ty.dtype)
 
 
 def _statements(function: tirx.PrimFunc) -> list[Any]:
@@ -106,7 +103,8 @@ class _Update:
             tvm_ffi.structural_walk(value, (ir.TensorLoad, loads.append))
         read = [load for load in loads if load.source in self.replaced]
         if not read:
-            return None if any(s.buffer.same_as(self._result) for s in nest.stores) else [statement]
+            is_part = any(s.buffer.same_as(self._result) for s in nest.stores)
+            return None if is_part and not self.held.same_as(self._result) else [statement]
         store = nest.stores[0]
         is_single = len(nest.stores) == 1 and not nest.reduced and not nest.cells
         if not is_single or not _is_whole(store, nest):
@@ -135,7 +133,7 @@ class _Update:
         value = tvm_ffi.structural_map(store.value, (ir.TensorLoad, load))
         if _is_held(value, self._result):
             return []
-        part = _Part({axis.var: (i64(0), int(known(axis.extent) or 0)) for axis in nest.axes})
+        part = _Part({axis.var: (i64(0), axis.extent) for axis in nest.axes})
         if is_guard(value) and _is_held(value.args[2], self._result):
             rest = part.narrowed(value.args[0])
             update = value.args[1]
@@ -150,9 +148,7 @@ def _is_whole(store: Any, nest: LoopNest) -> bool:
     rest = [index for index in store.indices if not isinstance(index, ir.Var)]
     if any(known(index) != 0 for index in rest) or len({*places}) < len(places):
         return False
-    return {*places} == {axis.var for axis in nest.axes} and all(
-        known(axis.extent) is not None for axis in nest.axes
-    )
+    return {*places} == {axis.var for axis in nest.axes}
 
 
 def _is_held(value: Any, result: ir.Var) -> bool:
@@ -173,7 +169,7 @@ class _Bound:
 class _Part:
     """The run of each axis that is written: where it begins, and its length."""
 
-    runs: dict[ir.Var, tuple[Any, int]]
+    runs: dict[ir.Var, tuple[Any, Any]]
 
     def narrowed(self, condition: Any) -> Any | None:
         """Narrow the runs to where a condition may hold; what is left of it to ask, or None."""
@@ -215,7 +211,7 @@ class _Part:
             return _Bound(used[0], i64(more) - found[1], True)
         return _Bound(used[0], found[1] + i64(1 - more), False)
 
-    def _run(self, axis: ir.Var, bounds: Sequence[_Bound]) -> tuple[Any, int] | None:
+    def _run(self, axis: ir.Var, bounds: Sequence[_Bound]) -> tuple[Any, Any] | None:
         """The run between bounds, which lies within the axis; None where no number tells it."""
         extent = self.runs[axis][1]
         firsts = [bound.place for bound in bounds if bound.is_first]
@@ -224,12 +220,12 @@ class _Part:
             return None
         analyzer = Analyzer()
         first = analyzer.simplify(firsts[0]) if firsts else i64(0)
-        end = ends[0] if ends else i64(extent)
+        end = ends[0] if ends else extent
         count = known(analyzer.simplify(end - first))
         if count is None or count < 1:
             return None
         is_inside = analyzer.can_prove(first >= 0) and analyzer.can_prove(first + count <= extent)
-        return (first, count) if is_inside else None
+        return (first, i64(count)) if is_inside else None
 
     def loops(self, buffer: ir.Var, indices: Sequence[Any], value: Any) -> Any:
         """Loops over the runs, and the store in them."""
@@ -237,7 +233,7 @@ class _Part:
         counts = {tirx.Var(axis.name, "int64"): count for axis, (_, count) in self.runs.items()}
         places: dict[ir.Var, Any] = {}
         for own, (axis, (first, _)) in zip(counts, self.runs.items(), strict=True):
-            analyzer.bind(own, Range(i64(0), i64(counts[own])))
+            analyzer.bind(own, Range(i64(0), counts[own]))
             places[axis] = own if known(first) == 0 else first + own
         found = _simplified(substitute(value, places), analyzer)
         at = [analyzer.simplify(substitute(index, places)) for index in indices]
@@ -261,14 +257,14 @@ def _terms(condition: Any) -> list[Any]:
 
 def _block(counts: Mapping[ir.Var, int], store: Any) -> Any:
     """A block over axes, and the loops around it."""
-    counts = counts or {tirx.Var("one", "int64"): 1}
+    counts = counts or {tirx.Var("one", "int64"): i64(1)}
     axes = [
-        tirx.IterVar(Range(i64(0), i64(count)), axis, tirx.IterVar.DataPar)
+        tirx.IterVar(Range(i64(0), count), axis, tirx.IterVar.DataPar)
         for axis, count in counts.items()
     ]
     loops = [tirx.Var(axis.name, "int64") for axis in counts]
     block = s_tir.SBlock(axes, [], [], "update", store)
     statement: Any = s_tir.SBlockRealize(loops, True, block)
     for loop, count in reversed([*zip(loops, counts.values(), strict=True)]):
-        statement = tirx.For(loop, i64(0), i64(count), tirx.ForKind.SERIAL, statement)
+        statement = tirx.For(loop, i64(0), count, tirx.ForKind.SERIAL, statement)
     return statement

@@ -1,13 +1,14 @@
 """Programs for GPUs on the simulator: all kernels of a function, without a GPU."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import COMPLEX_PARTS, numpy_dtype
 from tvm_iree_ext.base.errors import CallError, SimulationError
-from tvm_iree_ext.base.signature import Operand
+from tvm_iree_ext.base.operand_parts import parts_of
+from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import host_plans
 from tvm_iree_ext.mlir.importing.imported import EntryPoint, Imported
@@ -16,6 +17,7 @@ from tvm_iree_ext.programs.program_gpu import function_plans, kernel_module
 from tvm_iree_ext.programs.program_lowering import scheduled_program
 from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.launch.launcher import bind, number
+from tvm_iree_ext.runtime.strided_arrays import StridedPort
 from tvm_iree_ext.simulator.runs.simulated_launch_plans import simulate_plan
 from tvm_iree_ext.simulator.simulated_launch import Simulation
 from tvm_iree_ext.targets.names import TargetLike, make_target
@@ -83,10 +85,10 @@ def simulate_program(
     functions = scheduled.functions
     hosts, kernels = lower_with_host(kernel_module(scheduled.module), resolved)
     plan = function_plans(scheduled.module, functions, constants, host_plans(hosts, kernels))[name]
+    signature = point.signature
     passed: list[np.ndarray] = []
-    for array in map(np.asarray, arguments):
-        parts = (array.real, array.imag) if str(array.dtype) in COMPLEX_PARTS else (array,)
-        passed += [np.array(part, order="C") for part in parts]
+    for array, operand in zip(map(np.asarray, arguments), signature.arguments, strict=True):
+        passed += _parts(name, array, operand)
     given = dict(zip((one["name"] for one in plan["parameters"]), passed, strict=False))
     inputs = {**plan, "parameters": plan["parameters"][: len(passed)]}
     try:
@@ -104,14 +106,38 @@ def simulate_program(
     whole = {**plan, "parameters": [*plan["parameters"], *fixed.values()]}
     by_kernel = {str(var.name_hint): kernel for var, kernel in kernels.functions.items()}
     done = simulate_plan(whole, by_kernel, {**given, **results, **held}, written=[*given, *held])
-    returned = _joined(point.signature.results, iter(results.values()))
+    rest = iter(results.values())
+    names = [part.name for one in signature.arguments for part in parts_of(one)]
+    homes = dict(zip(names, given.values(), strict=True))
+    parts = [
+        homes[one.in_place_of] if one.in_place_of else next(rest)
+        for result in signature.results
+        for one in parts_of(result)
+    ]
+    returned = _joined(signature, homes, iter(parts))
     return SimulatedProgram(tuple(returned), tuple(done))
 
 
-def _joined(operands: Iterable[Operand], arrays: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    """The results, complex ones put together from their parts."""
-    for operand, result in zip(operands, arrays, strict=False):
-        if operand.dtype in COMPLEX_PARTS:
+def _parts(name: str, array: np.ndarray, operand: Operand) -> list[np.ndarray]:
+    """An argument as the arrays that stand for it, which a run may change."""
+    if operand.strides:
+        layout, line = StridedPort(name, operand, (), None).parts(array)
+        return [layout, line.copy()]
+    parts = (array.real, array.imag) if str(array.dtype) in COMPLEX_PARTS else (array,)
+    return [np.array(part, order="C") for part in parts]
+
+
+def _joined(
+    signature: Signature, parts: Mapping[str, np.ndarray], arrays: Iterator[np.ndarray]
+) -> Iterator[np.ndarray]:
+    """The results, put together from their parts; ``parts`` are those of the arguments."""
+    for operand, result in zip(signature.results, arrays, strict=False):
+        if operand.strides:
+            *shape, _ = parts[operand.in_place_of].shape
+            rank = len(operand.shape)
+            steps = [stride * result.itemsize for stride in shape[rank:]]
+            yield np.lib.stride_tricks.as_strided(result, shape[:rank], steps)
+        elif operand.dtype in COMPLEX_PARTS:
             joined = np.empty(result.shape, operand.dtype)
             joined.real, joined.imag = result, next(arrays)
             yield joined
