@@ -8,6 +8,7 @@ from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, Number, Value
 from tvm_iree_ext.mlir.dialects.registry_calls import (
     call_op,
+    element_type_of,
     extent_names,
     is_identity,
     region_of,
@@ -75,7 +76,7 @@ def _sort(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     values = [scope.any_tensor(one) for one in op.operands]
     operands: dict[str, Value] = {f"operand{i}": one for i, one in enumerate(values)}
     made = ops.sort(
-        *(type_of(scope, one) for one in values),
+        *(element_type_of(scope, one) for one in values),
         dimension=int(op.attributes["dimension"]),
         region=region_of(scope, op.block(), operands),
     )
@@ -90,13 +91,13 @@ def _topk(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     given: dict[str, Any] = {}
     if len(inputs) > 1:
         operands["indices"] = inputs[1]
-        given["indices"] = type_of(scope, inputs[1])
+        given["indices"] = element_type_of(scope, inputs[1])
     names = ("output_values", "output_indices")
     for name, one in zip(names, outs, strict=False):
-        given[name] = type_of(scope, one)
+        given[name] = element_type_of(scope, one)
         operands[f"{name}_init"] = one
     made = ops.topk(
-        type_of(scope, inputs[0]),
+        element_type_of(scope, inputs[0]),
         dimension=int(op.attributes["dimension"]),
         region=region_of(scope, op.block(), operands),
         **given,
@@ -108,12 +109,12 @@ def _scan(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     value, output, accumulator = (scope.any_tensor(one) for one in op.operands)
     operands: dict[str, Value] = {"input": value, "accumulator_init": accumulator}
     made = ops.scan(
-        type_of(scope, value),
+        element_type_of(scope, value),
         region_of(scope, op.block(), operands),
         dimension=int(op.attributes["dimension"]),
         inclusive=bool(op.attributes["inclusive"]),
-        accumulator=type_of(scope, accumulator),
-        output=type_of(scope, output),
+        accumulator=element_type_of(scope, accumulator),
+        output=element_type_of(scope, output),
     )
     return call_op(scope, made, operands, [output, accumulator])
 
@@ -122,15 +123,15 @@ def _topk_v2(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     groups = op.groups() if op.segments else [[one] for one in op.operands]
     values, indices, *outs = ([scope.any_tensor(v) for v in g] for g in _four(op, groups))
     operands: dict[str, Value] = {"values": values[0], "output_values_init": outs[0][0]}
-    given: dict[str, Any] = {"output_values": type_of(scope, outs[0][0])}
+    given: dict[str, Any] = {"output_values": element_type_of(scope, outs[0][0])}
     if indices:
         operands["input_indices"] = indices[0]
-        given["input_indices"] = type_of(scope, indices[0])
+        given["input_indices"] = element_type_of(scope, indices[0])
     if outs[1]:
         operands["output_indices_init"] = outs[1][0]
-        given["output_indices"] = type_of(scope, outs[1][0])
+        given["output_indices"] = element_type_of(scope, outs[1][0])
     made = ops.topk_v2(
-        type_of(scope, values[0]),
+        element_type_of(scope, values[0]),
         dimension=int(op.attributes["dimension"]),
         is_sorted="is_sorted" in op.attributes,
         region=region_of(scope, op.block(), operands),
@@ -176,17 +177,17 @@ def arg_compare(scope: Scope, op: form.ParsedOperation, build: Any) -> list[Valu
     given: dict[str, Any] = {}
     if len(tensors) > 1:
         operands["input_index"] = tensors[1]
-        given["input_index"] = type_of(scope, tensors[1])
+        given["input_index"] = element_type_of(scope, tensors[1])
     if bases:
         base = scope.scalar(bases[0])
         operands["index_base"] = base
         given["index_base"] = int(base.value) if isinstance(base, Number) else "operand"
     made = build(
-        type_of(scope, tensors[0]),
+        element_type_of(scope, tensors[0]),
         region_of(scope, op.block(), operands),
         dimension=int(op.attributes["dimension"]),
-        init_value=type_of(scope, inits[0]),
-        init_index=type_of(scope, inits[1]),
+        init_value=element_type_of(scope, inits[0]),
+        init_index=element_type_of(scope, inits[1]),
         **given,
     )
     return call_op(scope, made, operands, inits)

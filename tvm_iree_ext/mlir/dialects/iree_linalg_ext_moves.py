@@ -22,6 +22,7 @@ from tvm_iree_ext.mlir.dialects.registry_calls import (
     CapturedScalars,
     call_op,
     captured_scalars,
+    element_type_of,
     extent_names,
     region_of,
     type_of,
@@ -88,7 +89,6 @@ def _scatter(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     sets = len(block.operations) == 1 and block.operations[0].operands == block.arguments[:1]
     region: RegionLike = "arg0"
     if not sets:
-        type_of(scope, original)
         region = region_of(scope, block, values)
 
     def make(types: Mapping[str, TensorType]) -> Op:
@@ -102,7 +102,14 @@ def _scatter(scope: Scope, op: form.ParsedOperation) -> list[Value]:
             unique_indices=bool(op.attributes.get("unique_indices", True)),
         )
 
-    return per_part(scope, values, original, make)
+    if sets:
+        return per_part(scope, values, original, make)
+    types = {
+        name: element_type_of(scope, one)
+        for name, one in values.items()
+        if isinstance(one, TENSORS)
+    }
+    return call_op(scope, make(types), values, [original])
 
 
 def _gather(scope: Scope, op: form.ParsedOperation) -> list[Value]:

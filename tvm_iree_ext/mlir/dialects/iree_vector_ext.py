@@ -1,5 +1,6 @@
 """Operations of ``iree_vector_ext`` as the registry's ops; a vector is a tensor here."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Empty, Number, Splat, Value
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import arg_compare, map_text
+from tvm_iree_ext.mlir.dialects.iree_linalg_ext_moves import padding_number, per_part
 from tvm_iree_ext.mlir.dialects.lane_layouts import lay_out
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.dialects.simt_values import to_simd, to_simt
@@ -14,6 +16,7 @@ from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of, tensor_kind
 from tvm_iree_ext.ops import vector_ext
+from tvm_iree_ext.ops.base.op import Op
 
 
 def _arg_compare(scope: Scope, op: form.ParsedOperation) -> list[Value]:
@@ -69,23 +72,32 @@ def _transfer(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     if masks:
         operands["mask"] = scope.value(masks[0])
         given["mask"] = type_of(scope, scope.any_tensor(masks[0]))
-    kind = type_of(scope, source)
     if not gathers:
-        value = scope.any_tensor(vector)
-        operands["vector"] = value
-        made = vector_ext.transfer_scatter(type_of(scope, value), kind, *kinds, **given)
-        return call_op(scope, made, operands, [source])
+        operands["vector"] = scope.any_tensor(vector)
+        return per_part(
+            scope,
+            operands,
+            source,
+            lambda types: vector_ext.transfer_scatter(
+                types["vector"], types["base"], *kinds, **given
+            ),
+        )
     found = scope.scalar(padding)
     shape = tuple(extent or 0 for extent in tensor_kind(op.results[0]).shape)
     if not isinstance(found, Number):
         given["padding"], operands["padding"] = "operand", found
-    elif found.element.kind == "bool":
-        given["padding"] = bool(found.value)
-    else:
-        given["padding"] = (int if found.element.is_integer else float)(found.value)
-    made = vector_ext.transfer_gather(kind, *kinds, result=TensorType(shape, kind.dtype), **given)
+    number = 0
+
+    def make(types: Mapping[str, TensorType]) -> Op:
+        nonlocal number
+        if isinstance(found, Number):
+            given["padding"] = padding_number(found, number)
+        number += 1
+        result = TensorType(shape, types["base"].dtype)
+        return vector_ext.transfer_gather(types["base"], *kinds, result=result, **given)
+
     like: AnyTensor = Splat(shape, kind_of(op.results[0]), found)
-    return call_op(scope, made, operands, [like])
+    return per_part(scope, operands, like, make)
 
 
 VECTOR_EXT = {

@@ -7,6 +7,7 @@ from typing import Any
 from tvm import ir, tirx
 
 from tvm_iree_ext import ops
+from tvm_iree_ext.base.dtypes import WORDS
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.mlir.base.elements import Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
@@ -22,6 +23,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     Value,
     extent,
 )
+from tvm_iree_ext.mlir.dialects.complex_words import joined, parted, word_element
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.emitted_values import computed
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
@@ -33,6 +35,7 @@ from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator, as_argument
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import passed_dtype
 from tvm_iree_ext.ops.base.regions import RegionLike
+from tvm_iree_ext.tir import number_words
 
 
 def extent_names(scope: Scope, shape: Shape) -> tuple[Extent, ...]:
@@ -64,6 +67,17 @@ def type_of(scope: Scope, value: AnyTensor, *, moves: bool = False) -> TensorTyp
     return TensorType(extent_names(scope, value.shape), kind.storage[0])
 
 
+def element_type_of(scope: Scope, value: AnyTensor) -> TensorType:
+    """An operand's type for an op that takes every element type, by its own name.
+
+    Raises:
+        Unsupported: for other floats of 8 bits.
+    """
+    if value.element.name in WORDS:
+        return TensorType(extent_names(scope, value.shape), value.element.name)
+    return type_of(scope, value)
+
+
 def region_of(scope: Scope, block: form.ParsedBlock, operands: dict[str, Value]) -> RegionLike:
     """A region as a function of TIR expressions.
 
@@ -86,8 +100,9 @@ def region_of(scope: Scope, block: form.ParsedBlock, operands: dict[str, Value])
             for value, argument in zip(own, block.arguments, strict=True)
         ]
         found = Evaluator(context, scope.value, known).run(block, held)
-        if any(isinstance(one, Pair) for one in found):
-            raise Unsupported("a region over complex numbers")
+        found = [
+            number_words.ComplexNumber(*one) if isinstance(one, Pair) else one for one in found
+        ]
         return found[0] if len(found) == 1 else tuple(found)
 
     return captured.region(region, dims)
@@ -169,10 +184,19 @@ def call_op(
             continue
         if not isinstance(value, TENSORS):
             raise Unsupported(f"{operand.name} is no tensor")
-        arguments += in_memory(scope, value).parts
+        tensor = joined(scope, value) if value.element.is_complex else in_memory(scope, value)
+        arguments += tensor.parts
     _settle(scope, op, operands, results)
-    outputs = [(one.shape, one.element) for one in results]
-    return list(scope.called_op(op, arguments, outputs, scalars))
+    kinds = [one.element for one in results]
+    outputs = [
+        (one.shape, word_element(one.element) if one.element.is_complex else one.element)
+        for one in results
+    ]
+    found = scope.called_op(op.in_words, arguments, outputs, scalars)
+    return [
+        parted(scope, one, kind) if kind.is_complex else one
+        for one, kind in zip(found, kinds, strict=True)
+    ]
 
 
 def _settle(

@@ -15,6 +15,7 @@ from tvm_iree_ext.mlir.scalars.arith import INTEGERS, Context, Handler, on_index
 from tvm_iree_ext.mlir.scalars.arith_floats import FLOATS
 from tvm_iree_ext.mlir.scalars.complex_dialect import COMPLEX
 from tvm_iree_ext.mlir.scalars.math_dialect import MATH
+from tvm_iree_ext.tir.number_words import ComplexNumber
 
 # TVM's passes walk expressions as trees, whose size may double with each use of a value, and grow
 # by more with each operation that takes an operand several times.
@@ -231,11 +232,13 @@ def _nodes(held: Any) -> int:
     return len(nodes)
 
 
-def as_argument(value: ir.Expr, kind: form.Type) -> Any:
+def as_argument(value: Any, kind: form.Type) -> Any:
     """What an argument of a region holds, from the type in which a registry's op shows it."""
     if not isinstance(kind, form.ParsedScalarType):
         raise Unsupported(f"a region over {kind}")
     own = element(kind.dtype)
+    if isinstance(value, ComplexNumber):
+        return Pair(value.real, value.imag)
     came = str(value.ty.dtype)
     if own.kind == "bool" and came != "bool":
         return tirx.NE(value, tirx.const(0, came))
