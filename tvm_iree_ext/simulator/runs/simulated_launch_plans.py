@@ -179,7 +179,11 @@ class _Followed:
         for one, parameter in zip(step["arguments"], kernel.params, strict=True):
             short = str(parameter.name).removesuffix("_ptr")
             if "array" not in one:
-                given[short] = self.maps[one["tensor_map"]] if "tensor_map" in one else one["value"]
+                given[short] = (
+                    self.maps[one["tensor_map"]]
+                    if "tensor_map" in one
+                    else _passed(one["value"], str(parameter.ty.dtype))
+                )
                 continue
             places[short] = one["array"]
             array = self.arrays[one["array"]]
@@ -200,3 +204,9 @@ class _Followed:
         self.done.append(done)
         for short, name in places.items():
             self.written[name][: len(done.written[short])] = done.written[short]
+
+
+def _passed(number: Any, dtype: str) -> Any:
+    """A number as a kernel's parameter has it: an integer wraps to its type."""
+    kind = element_type(dtype)
+    return int(np.asarray(number).astype(kind)) if kind.kind in "iu" else number

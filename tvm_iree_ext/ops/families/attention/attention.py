@@ -67,6 +67,8 @@ class Attention(Op):
             return score
         return self.region(score, *(i64(at[dim]) for dim in self.region.dims))
 
+    own_numbers = frozenset(dtypes.FLOATS8)
+
     @property
     def online(self) -> bool:
         """Whether running state comes in and goes out unnormalised."""
@@ -312,7 +314,7 @@ def _make(
 ) -> Attention:
     results = ("output", "max", "sum")[: len(result_dtypes)]
     types = {
-        name: as_tensor(op, name, operand, dtype, dtypes.FLOATS, least=0)
+        name: as_tensor(op, name, operand, dtype, (*dtypes.FLOATS, *dtypes.FLOATS8), least=0)
         for name, operand in zip(_INPUTS, operands, strict=True)
     }
     if mask is not None:

@@ -64,6 +64,8 @@ class Contraction(Op):
 
     name = _NAME
 
+    own_numbers = frozenset(dtypes.FLOATS8)
+
     @cached_property
     def signature(self) -> Signature:
         """``lhs, rhs, prologue0, ..., [init,] operand0, ..., result``."""

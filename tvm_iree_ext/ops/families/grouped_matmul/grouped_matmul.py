@@ -45,6 +45,8 @@ class GroupedMatmul(Op):
 
     name = _NAME
 
+    own_numbers = frozenset(dtypes.FLOATS8)
+
     @cached_property
     def types(self) -> Mapping[str, TensorType]:
         """By operand: those of the contraction, but for ``offsets`` and a result of rows alone."""
