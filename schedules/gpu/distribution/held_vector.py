@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import gcd, lcm, prod
 from typing import Any
 
+import numpy as np
 from tvm import DataType, tirx
 from tvm.tirx.script import builder as I
 
@@ -30,6 +31,7 @@ from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import (
     shared_elements,
 )
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Ids, LaneRegisters, WorkgroupIds
+from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_table
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.targets.gpu import GpuChip
@@ -163,7 +165,7 @@ class _Held:
         self.extents, self.tile = extents, layout.undistributed_shape
         self.held = register_coordinates(layout, *hardware)
         self.registers = self.held.shape[2]
-        self.hardware, self.ids = hardware, Ids(workgroup)
+        self.hardware, self.ids, self.workgroup = hardware, Ids(workgroup), workgroup
         self.origin: list[Any] = []
         for dim in reversed(range(layout.rank)):
             whole = isinstance(counts[dim], int) and counts[dim] == 1
@@ -201,6 +203,9 @@ class _Held:
             run = registers.run(self.registers, run)
         return [(start, run) for start in range(0, self.registers, run)]
 
+    def _expression(self, values: np.ndarray) -> Any:
+        return lane_table(values, self.workgroup.subgroup, self.workgroup.lane)
+
     def _place(self, start: int, count: int) -> tuple[list[Any], Any | None]:
         """The index of registers that lie side by side, and whether it is inside."""
         index, inside = [], []
@@ -210,7 +215,10 @@ class _Held:
             base = int(at.min())
             place = self.origin[dim] + i64(base)
             if (at != base).any():
-                place = place + tirx.Cast("int64", self.ids.table(at - base))
+                # A vector's place is not in a register: TVM must see how it is aligned.
+                whole = count > 1 and dim == len(self.extents) - 1
+                table = self._expression if whole else self.ids.table
+                place = place + tirx.Cast("int64", table(at - base))
             if not isinstance(extent, int) or extent % self.tile[dim]:
                 inside.append(place < extent)
             index.append(place)

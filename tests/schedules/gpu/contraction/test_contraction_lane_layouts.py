@@ -8,7 +8,7 @@ import pytest
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.layout.transform import permute
+from tvm_iree_ext.layout.transform import broadcast, permute
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.contraction.contraction_lane_layouts import config_of_layouts
 from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import ContractionMatrices
@@ -134,6 +134,28 @@ def test_batch_and_outer_digits_may_be_written_for_one_another():
         *operands.values(), indexing_maps=maps, layouts=layouts, result_dtype="float32"
     )
     assert multiplied(again, operands, want, GFX942)[0].mma_kind == MFMA
+
+
+def test_batches_and_rows_of_several_dims_are_tiled_along_one():
+    own = contraction_layouts(mma_kind(SYNC), "mnk", (16, 16, 16), (1, 2, 1))
+    layouts = {"lhs": broadcast(own.lhs, (1,)), "acc": broadcast(own.acc, (1,))}
+    rng = np.random.default_rng(0)
+
+    def product(maps, *shapes):
+        a, b = (rng.integers(-3, 4, shape).astype("f2") for shape in shapes)
+        maps = [f"(b, m, n, k) -> {one}" for one in maps]
+        op = ops.contraction(a, b, indexing_maps=maps, layouts=layouts, result_dtype="float32")
+        return op, {"lhs": a, "rhs": b}, a.astype("f4") @ b.astype("f4")
+
+    batch = ("(b, m, k)", "(b, k, n)", "(b, m, n)")
+    multiplied(*product(batch, (3, 16, 20), (3, 20, 24)), SM_80)
+    rows = ("(b, m, k)", "(k, n)", "(b, m, n)")
+    multiplied(*product(rows, (3, 16, 20), (20, 24)), SM_80)
+    with pytest.raises(ScheduleError, match="a tile of 16 along d1, which runs across rows"):
+        choose(product(rows, (3, 17, 20), (20, 24))[0], SM_80)
+    layouts = {name: replace(one, batch_tile=(2, 1, 1)) for name, one in layouts.items()}
+    with pytest.raises(ScheduleError, match="layouts have tiles of 2 along d0; expected of one"):
+        choose(product(batch, (4, 16, 20), (4, 20, 24))[0], SM_80)
 
 
 def test_a_config_of_other_layouts_is_refused_and_none_is_tuned():

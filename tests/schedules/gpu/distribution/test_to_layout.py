@@ -69,6 +69,13 @@ def test_a_workgroup_has_a_tile_of_what_is_larger(target):
         assert simulated(op, target, given)["barrier"] == 4 * tiles
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiles_with_vectors_of_memory(target):
+    columns = NestedLayout((1, 1), (1, 1), (1, 1), (1, 16), (16, 1), (0, 0), (0, 1))
+    op = to_layout((16, 16), columns, shared_memory_conversion=True, dtype="float16")
+    simulate_op(op, target, {"input": np.ones((16, 16), "f2")}, compiled=True).check()
+
+
 def test_a_vector_without_dims_and_one_of_bits():
     nothing = NestedLayout((), (), (), (), (), (), ())
     simulated(to_layout((), nothing, shared_memory_conversion=True), "cuda:sm_80", ())
