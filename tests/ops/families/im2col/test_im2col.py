@@ -84,6 +84,8 @@ REFUSED = {
         lambda: make(output_perm=[0, 1]),
         r"output_perm is \[0, 1\]; expected a permutation of \[0, 1, 2\]",
     ),
+    "no list": (lambda: make(output_sizes=[1, 2, 3]), "output_sizes is 1; expected a list"),
+    "a word": (lambda: make(offsets="abc"), "offsets is 'abc'; expected a list"),
     "offsets": (lambda: make(offsets=[0, 0]), "offsets has 2 entries; expected 3, as output_sizes"),
     "batch sizes": (
         lambda: make(output_sizes=[[2, 1], [32, 32], [3, 3, 640]]),

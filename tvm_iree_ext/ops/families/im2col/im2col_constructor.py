@@ -108,10 +108,14 @@ def im2col(
             f"{NAME}: {given[0][0]} is of the older form, and {given[1][0]} of the newer one;"
             " expected one of them"
         )
-    kernel_size, m_pos = tuple(kernel_size), tuple(m_pos)
-    strides = (1,) * len(kernel_size) if strides is None else tuple(strides)
-    dilations = (1,) * len(kernel_size) if dilations is None else tuple(dilations)
-    batch_pos, k_pos = tuple(batch_pos), tuple(k_pos)
+    kernel_size = _listed("kernel_size", kernel_size)
+    ones = (1,) * len(kernel_size)
+    strides = ones if strides is None else _listed("strides", strides)
+    dilations = ones if dilations is None else _listed("dilations", dilations)
+    batch_pos, m_pos, k_pos = (
+        _listed(name, dims)
+        for name, dims in (("batch_pos", batch_pos), ("m_pos", m_pos), ("k_pos", k_pos))
+    )
     rank = len(kind.shape)
     _check_dims(rank, batch_pos, m_pos, k_pos)
     _check_windows(kind.shape, len(m_pos), kernel_size, strides, dilations)
@@ -155,6 +159,13 @@ def im2col(
     op = replace(image, lines=tuple(placed), output_perm=order, output_pads=pads)
     shape = _output_shape(op, output_shape, whole)
     return replace(op, output=TensorType(shape, kind.dtype))
+
+
+def _listed(name: str, values: Any) -> tuple[Any, ...]:
+    """The entries of a list, with NumPy's integers as Python's."""
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+        raise OpError(f"{NAME}: {name} is {values!r}; expected a list")
+    return tuple(one.item() if isinstance(one, np.integer) else one for one in values)
 
 
 def _check_dims(
@@ -234,7 +245,7 @@ def _number(where: str, value: Any, least: int = 0, most: int = _MOST) -> Extent
 def _permutation(name: str, given: Sequence[int] | None, count: int) -> tuple[int, ...]:
     if given is None:
         return tuple(range(count))
-    order = tuple(given)
+    order = _listed(name, given)
     if not all(isinstance(one, int) for one in order) or sorted(order) != list(range(count)):
         raise OpError(
             f"{NAME}: {name} is {list(order)}; expected a permutation of {list(range(count))}"
@@ -248,7 +259,11 @@ def _pads(
     found = []
     for end, values in (("low", low), ("high", high)):
         name = f"{side}_pad_{end}"
-        pads = (0,) * rank if values is None else tuple(_number(name, one) for one in values)
+        pads = (
+            (0,) * rank
+            if values is None
+            else tuple(_number(name, one) for one in _listed(name, values))
+        )
         if len(pads) != rank:
             raise OpError(
                 f"{NAME}: {name} has {len(pads)} entries; expected {rank}, one for each axis"
@@ -265,6 +280,7 @@ def _follows(shape: Shape, sizes: Sequence[Extent]) -> bool:
 def _offsets(given: Sequence[Extent] | None, count: int, shape: Shape) -> Shape:
     if given is None:
         return (0,) * count
+    given = _listed("offsets", given)
     offsets = tuple(_number("offsets", one, -_FARTHEST, _FARTHEST) for one in given)
     if len(offsets) != count:
         raise OpError(
@@ -283,7 +299,8 @@ def _sizes(op: Im2col, given: Sequence[Sequence[Extent]] | None) -> list[Shape]:
         ms = tuple(map(op.windows_of, op.m_pos))
         ks = tuple(map(op.window_size, _window_dims(op)))
         return [*((op.padded(dim),) for dim in op.batch_pos), ms, ks]
-    sizes = [tuple(_number("output_sizes", one) for one in group) for group in given]
+    groups = [_listed("output_sizes", group) for group in _listed("output_sizes", given)]
+    sizes = [tuple(_number("output_sizes", one) for one in group) for group in groups]
     for number, group in enumerate(sizes):
         if len(group) != 1 and (number < batches or not group):
             what = "1, of a batch dim" if number < batches else "at least 1"
@@ -354,8 +371,8 @@ def _strided_lines(op: Im2col, linear: Mapping[str, Shape]) -> list[Im2colLine]:
 def _linear(older: Mapping[str, Any], shape: Shape) -> dict[str, Shape]:
     """Offsets and strides of M and K, checked."""
     linear = {
-        name: tuple(older[name]) if older[name] is not None else (int(name.endswith("strides")),)
-        for name in older
+        name: (int(name.endswith("strides")),) if values is None else _listed(name, values)
+        for name, values in older.items()
     }
     for letter in "mk":
         offsets, strides = linear[f"{letter}_offset"], linear[f"{letter}_strides"]
