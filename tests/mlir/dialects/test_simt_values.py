@@ -98,6 +98,19 @@ def test_on_gpus_as_well(imported, name, target):
     np.testing.assert_array_equal(done.results[0], want)
 
 
+@pytest.mark.parametrize(("element", "dtype"), [("f8E4M3FN", "u1"), ("i4", "i1"), ("f16", "f2")])
+def test_elements_of_any_type(run, element, dtype):
+    def of(kind):
+        return kind.replace("i32", element)
+
+    body = laid_out(0, "x") + simt(1, 0)
+    text = of(function("f", {"x": WHOLE}, body, (1, PARTS)))
+    given = (X % 8).astype(dtype)
+    np.testing.assert_array_equal(run(text, given)[0], to_simt(given, LAYOUT, 2, 4))
+    back = of(function("f", {"y": PARTS}, simd(0, "y") + laid_out(1, 0), (1, WHOLE)))
+    np.testing.assert_array_equal(run(back, to_simt(given, LAYOUT, 2, 4))[0], given)
+
+
 REFUSED = {
     "no layout": (
         function("f", {"x": WHOLE}, simt(0, "x"), (0, PARTS)),

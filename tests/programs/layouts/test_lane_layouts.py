@@ -123,6 +123,20 @@ def test_layouts_that_iree_chose_are_multiplied_by(name, target):
     assert config.workgroup_tile == {"m": 32, "n": 32}
 
 
+def test_extents_may_be_those_of_a_call():
+    kind = "tensor<?x?xf32>"
+    layouts = contraction_layouts(mma_kind(SYNC), "mnk", (32, 16, 32), (2, 1, 1))
+    lhs, rhs = ("tensor<?x?xf16>",) * 2
+    text = laid_out("lhs", "a", layouts.lhs, lhs) + laid_out("rhs", "b", layouts.rhs, rhs)
+    text += f"  %0 = linalg.matmul ins(%lhs, %rhs : {lhs}, {rhs}) outs(%c : {kind}) -> {kind}\n"
+    text = f"func.func @f(%a: {lhs}, %b: {rhs}, %c: {kind}) -> {kind} {{\n{text}"
+    imported = import_module(read(f"{text}  return %0 : {kind}\n}}"))
+    a, b = factors()
+    done = simulate_program(imported, SM_80, [a, b, np.ones((32, 16), "f4")]).check()
+    np.testing.assert_array_equal(done.results[0], a.astype("f4") @ b.astype("f4") + 1)
+    assert [one.counts[SYNC] for one in done.simulations] == [8]
+
+
 def test_a_target_without_the_instruction_multiplies_by_its_own_and_it_is_noted():
     (op,), (counts,) = doubled(chain(MFMA, vectors=True), SM_80)
     assert op.layouts is None

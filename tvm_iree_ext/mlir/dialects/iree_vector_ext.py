@@ -10,7 +10,7 @@ from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Empty, Number, Splat, Va
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import arg_compare, map_text
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext_moves import padding_number, per_part
 from tvm_iree_ext.mlir.dialects.lane_layouts import lay_out
-from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.dialects.registry_calls import call_op, element_type_of, type_of
 from tvm_iree_ext.mlir.dialects.simt_values import to_simd, to_simt
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -30,7 +30,7 @@ def _to_layout(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         raise Unsupported("a layout that cannot be read")
     kind = tensor_kind(op.results[0])
     made = vector_ext.to_layout(
-        type_of(scope, value, moves=True),
+        element_type_of(scope, value),
         layout.text,
         # A strategy, or in older text nothing but the name: whatever it is, it is there.
         shared_memory_conversion=op.attributes.get("shared_memory_conversion", False) is not False,

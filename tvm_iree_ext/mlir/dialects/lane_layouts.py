@@ -7,7 +7,8 @@ is a matter of its kernel.  Where its operands have none, or one alone, they are
 from collections.abc import Mapping
 from typing import Any
 
-from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Value
+from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape
 from tvm_iree_ext.mlir.importing.imported import LAYOUTS_UNUSED
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
@@ -15,7 +16,12 @@ from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 
 def lay_out(scope: Scope, value: Value, op: ToLayout, source: AnyTensor) -> None:
     """Note that ``op`` makes a value of another one."""
-    scope.function.laid_out[id(value)] = value, op, source
+    scope.function.laid_out[_key(value)] = value, op, source
+
+
+def _key(value: Value) -> int:
+    """What is the same of a value when its extents are known to be others, too."""
+    return id(value.parts[0]) if isinstance(value, Tensor) else id(value)
 
 
 def without_layouts(
@@ -26,10 +32,8 @@ def without_layouts(
     The layout of ``acc`` may be missing: it may be said of the result alone.
     """
     laid_out = scope.function.laid_out
-    known = {
-        name: laid_out.get(id(value), (value, None, value)) for name, value in operands.items()
-    }
-    bare = {name: source for name, (_, _, source) in known.items()}
+    known = {n: laid_out.get(_key(one), (one, None, one)) for n, one in operands.items()}
+    bare = {n: as_shape(scope, source, operands[n].shape) for n, (_, _, source) in known.items()}
     found: dict[str, ToLayout] = {name: op for name, (_, op, _) in known.items() if op is not None}
     if not found:
         return dict(operands), {}

@@ -16,18 +16,16 @@ from typing import Any
 
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.mlir.base.elements import element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
-    AnyTensor,
     Empty,
     HeldByLanes,
     Splat,
     Tensor,
     Value,
 )
-from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.dialects.registry_calls import call_op, element_type_of
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import tensor_kind
@@ -153,15 +151,14 @@ def argument_shape(scope: Scope, value: form.ParsedValue) -> tuple[int, ...] | N
     """The shape of what a caller gives for an argument that lanes hold; None for another one."""
     if not scope.function.simt.is_held(value):
         return None
-    made = _to_simt_op(scope, value, None)
-    return tuple(made.parts_shape)
+    return tuple(_to_simt_op(scope, value).parts_shape)
 
 
 def gathered(scope: Scope, value: form.ParsedValue, parts: Tensor) -> HeldByLanes:
     """An argument that lanes hold, of what a caller gives."""
-    made = _to_simt_op(scope, value, None)
+    made = _to_simt_op(scope, value)
     hardware = {"num_subgroups": made.num_subgroups, "subgroup_size": made.subgroup_size}
-    back = vector_ext.to_simd(type_of(scope, parts), made.layout, **hardware)
+    back = vector_ext.to_simd(element_type_of(scope, parts), made.layout, **hardware)
     like = Empty(made.layout.undistributed_shape, parts.element)
     (whole,) = call_op(scope, back, {"input": parts}, [like])
     assert isinstance(whole, Tensor)
@@ -170,15 +167,18 @@ def gathered(scope: Scope, value: form.ParsedValue, parts: Tensor) -> HeldByLane
 
 def distributed(scope: Scope, lanes: HeldByLanes) -> Tensor:
     """What lanes hold, as the array that a caller gets."""
-    made = _to_simt_op(scope, lanes.value, lanes.whole)
+    made = _to_simt_op(scope, lanes.value, element_type_of(scope, lanes.whole))
     like = Empty(made.parts_shape, lanes.whole.element)
     (parts,) = call_op(scope, made, {"input": lanes.whole}, [like])
     assert isinstance(parts, Tensor)
     return parts
 
 
-def _to_simt_op(scope: Scope, value: form.ParsedValue, whole: AnyTensor | None) -> Any:
-    """The to_simt of what lanes hold, by the layout that the function says."""
+def _to_simt_op(scope: Scope, value: form.ParsedValue, whole: TensorType | None = None) -> Any:
+    """The to_simt of what lanes hold, by the layout that the function says.
+
+    Without the type of the whole it is of any type, and says what shape lanes hold.
+    """
     found = scope.function.simt.distribution(value)
     if found is None:
         raise Unsupported(
@@ -193,10 +193,7 @@ def _to_simt_op(scope: Scope, value: form.ParsedValue, whole: AnyTensor | None) 
             f" {list(layout.distributed_unpacked_shape)}, or packed"
             f" {list(layout.distributed_shape)}"
         )
-    dtype = element(tensor_kind(value).dtype).storage[0]
-    kind = TensorType(layout.undistributed_shape, dtype)
-    if whole is not None:
-        kind = type_of(scope, whole)
+    kind = layout.undistributed_shape if whole is None else whole
     return vector_ext.to_simt(kind, layout, **found.hardware, packed=packed)
 
 
