@@ -8,7 +8,7 @@ chooses among scalars is ``arith.select``, which keeps arithmetic on extents wha
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,16 +19,20 @@ from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
     TENSORS,
+    Buffer,
     Empty,
     Failed,
+    Memref,
     Number,
     Other,
+    Scalar,
     Splat,
     Symbol,
     Tensor,
     Value,
     plain,
 )
+from tvm_iree_ext.mlir.dialects import region_memory
 from tvm_iree_ext.mlir.dialects.cf_assert import ASSERT, asserted
 from tvm_iree_ext.mlir.dialects.func_dialect import MOST_DEPTH, materialised
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
@@ -103,11 +107,13 @@ def _outlined(
     given: Sequence[Tensor],
     updates: Sequence[form.ParsedOperation] = (),
     yielded: int = 0,
+    memory: Mapping[Buffer, Tensor | None] | None = None,
 ) -> Outlined:
     """A region as a function; ``given`` are the first values of its arguments.
 
     ``updates`` may write into arguments; ``yielded`` is the first of the terminator's operands that
-    are its ports.
+    are its ports.  ``memory`` are buffers that it writes, with their first values where these are
+    arguments behind the others; what they become are results behind the others.
     """
     if scope.depth >= MOST_DEPTH:
         raise Unsupported("regions nested too deep")
@@ -126,31 +132,57 @@ def _outlined(
         return Tensor(tuple(shape), element, tuple(own))
 
     places: dict[int, list[int]] = {}
+
+    def own_extent(one: Any) -> Any:
+        return plain(one) if isinstance(plain(one), int) else made.own_extent()
+
     for argument, first in zip(block.arguments, given, strict=True):
-        shape = [
-            own if isinstance(own := plain(one), int) else made.own_extent() for one in first.shape
-        ]
         start = len(parameters)
-        tensor = parameter(shape, first.element)
+        tensor = parameter([own_extent(one) for one in first.shape], first.element)
         made.arguments.append(tensor)
         places[id(argument)] = list(range(start, len(parameters)))
         inside.define(argument, _as_value(tensor, argument))
     made.written = [place for op in updates for place in places[id(op.operands[1])]]
+    buffers: dict[Buffer, Buffer] = {}
+    for buffer, held in (memory or {}).items():
+        if held is not None:
+            made.arguments.append(parameter([own_extent(one) for one in held.shape], held.element))
+            buffers[buffer] = Buffer(made.arguments[-1])
+
+    def captured(tensor: Tensor) -> Tensor:
+        made.captured += tensor.parts
+        return parameter([made.extent(one) for one in tensor.shape], tensor.element)
+
+    def number(scalar: Scalar) -> Scalar:
+        if isinstance(scalar, Number):
+            return scalar
+        return read_back(captured(computed(scope, scalar)))
+
+    def within(buffer: Buffer) -> Buffer:
+        if buffer not in buffers:
+            held = captured(in_memory(scope, buffer.held))
+            buffers[buffer] = Buffer(held, constant=buffer.constant)
+        return buffers[buffer]
+
+    for buffer in memory or ():
+        within(buffer)
     for value in outside([block]):
         found = scope.value(value)
+        if isinstance(found, Memref):
+            known = {name: own for name, (_, own) in made.extents.items()}
+            inside.define(value, region_memory.inside(found, within(found.buffer), known, number))
+            continue
         if _is_everywhere(found):
             inside.define(value, found)
             continue
         if isinstance(found, Symbol) and str(found.value) in made.extents:
             inside.define(value, Symbol(found.element, made.extent(found.value)))
             continue
-        tensor = _in_memory(scope, found)
-        made.captured += tensor.parts
-        own = parameter([made.extent(one) for one in tensor.shape], tensor.element)
-        inside.define(value, _as_value(own, value))
+        inside.define(value, _as_value(captured(_in_memory(scope, found)), value))
     if any(op.name.startswith("check.") for one in block.operations for op in one.walk()):
         raise Unsupported("with a check inside")
-    _run(scope, inside, made, block, places, parameters, yielded)
+    written = [buffers[buffer] for buffer in memory or ()]
+    _run(scope, inside, made, block, places, parameters, yielded, written)
     for name, variable in made.function.parameters.items():
         made.captured.append(outer.parameters.setdefault(name, relax.Var(name, variable.ty)))
     return made
@@ -164,6 +196,7 @@ def _run(
     places: dict[int, list[int]],
     parameters: list[relax.Var],
     yielded: int,
+    written: Sequence[Buffer],
 ) -> None:
     """Import the region's operations, and finish its function."""
     inner, outer = made.function, scope.function
@@ -174,17 +207,17 @@ def _run(
             computed: list[relax.Var] = []
             try:
                 values = scope.program.run_block(inside, block)
+                values += [buffer.held for buffer in written]
                 made.results = [materialised(inside, value) for value in values]
-                operands = block.operations[-1].operands
+                operands = [*map(id, block.operations[-1].operands), *map(id, written)]
                 kept = [
-                    place >= yielded and id(operand) in places
-                    for place, operand in enumerate(operands)
+                    place >= yielded and operand in places for place, operand in enumerate(operands)
                 ]
                 own = [one for one, is_kept in zip(made.results, kept, strict=True) if not is_kept]
                 rest = iter(asserted(inside, own))
                 for operand, is_kept in zip(operands, kept, strict=True):
                     if is_kept:
-                        made.ports += places[id(operand)]
+                        made.ports += places[operand]
                         continue
                     for part in next(rest).parts:
                         computed.append(builder.emit_output(part))
@@ -230,11 +263,16 @@ def _called(
     what: dict[str, Any],
     arguments: Sequence[Any],
     shapes: Sequence[Sequence[Any | None]],
+    memory: Sequence[Buffer],
 ) -> list[Value]:
-    """The results of a call of the run time; an extent that only it knows is None in shapes."""
+    """The results of a call of the run time; an extent that only it knows is None in shapes.
+
+    Behind them it gives what ``memory`` has become.
+    """
     builder = scope.function.builder
     types: list[Any] = []
-    for result, shape in zip(op.results, shapes, strict=True):
+    results = [*op.results, *region_memory.carried(memory)]
+    for result, shape in zip(results, shapes, strict=True):
         for dtype in kind_of(result).storage:
             if None in shape:
                 types.append(relax.TensorType(dtype=dtype, ndim=len(shape)))
@@ -246,7 +284,7 @@ def _called(
     together = builder.emit(placed(call, op))
     parts = iter([builder.emit(relax.TupleGetItem(together, i)) for i in range(len(types))])
     found: list[Value] = []
-    for result, shape in zip(op.results, shapes, strict=True):
+    for result, shape in zip(results, shapes, strict=True):
         element = kind_of(result)
         own = [next(parts) for _ in element.storage]
         if None in shape:
@@ -256,7 +294,8 @@ def _called(
                 for part, dtype in zip(own, element.storage, strict=True)
             ]
         found.append(_as_value(Tensor(tuple(shape), element, tuple(own)), result))
-    return found
+    region_memory.come_out(memory, found[len(op.results) :])
+    return found[: len(op.results)]
 
 
 def _updates(block: form.ParsedBlock) -> list[form.ParsedOperation]:
@@ -286,7 +325,10 @@ def _for(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         raise Unsupported("compares its bounds as unsigned numbers")
     bounds = [computed(scope, scope.scalar(value)) for value in op.operands[:3]]
     first = [_in_memory(scope, scope.value(value)) for value in op.operands[3:]]
-    body = _outlined(scope, "for", op.block(), [bounds[0], *first], _updates(op.block()))
+    memory = _memory(scope, op)
+    updates = _updates(op.block())
+    body = _outlined(scope, "for", op.block(), [bounds[0], *first], updates, memory=memory)
+    first += memory.values()
     what = {
         "kind": "for",
         "carried": len(_parts(first)),
@@ -297,18 +339,29 @@ def _for(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         [one if body.is_kept(place, axis) else None for axis, one in enumerate(tensor.shape)]
         for place, tensor in enumerate(first)
     ]
-    return _called(scope, op, what, [*_parts(bounds), *_parts(first), *body.captured], shapes)
+    arguments = [*_parts(bounds), *_parts(first), *body.captured]
+    return _called(scope, op, what, arguments, shapes, [*memory])
+
+
+def _memory(scope: Scope, op: form.ParsedOperation) -> dict[Buffer, Tensor]:
+    """The buffers that the regions of an operation write, and what they hold before."""
+    written = region_memory.written_buffers(scope, [block for one in op.regions for block in one])
+    return {buffer: in_memory(scope, buffer.held) for buffer in written}
 
 
 def _while(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     first = [_in_memory(scope, scope.value(value)) for value in op.operands]
-    before = _outlined(scope, "before", op.block(0), first, yielded=1)
+    memory = _memory(scope, op)
+    before = _outlined(scope, "before", op.block(0), first, yielded=1, memory=memory)
+    first += memory.values()
     # What the region that decides passes on are the first values of the one that follows.
     passed = [
         Tensor(tuple(map(before.function.in_terms, one.shape)), one.element, ())
         for one in before.results[1:]
     ]
-    after = _outlined(scope, "after", op.block(1), passed)
+    own = len(passed) - len(memory)
+    held = dict(zip(memory, passed[own:], strict=True))
+    after = _outlined(scope, "after", op.block(1), passed[:own], memory=held)
     what = {
         "kind": "while",
         "carried": len(_parts(first)),
@@ -317,26 +370,37 @@ def _while(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     }
     shapes = [[before.outer(one) for one in tensor.shape] for tensor in passed]
     arguments = [*_parts(first), *before.captured, *after.captured]
-    return _called(scope, op, what, arguments, shapes)
+    return _called(scope, op, what, arguments, shapes, [*memory])
 
 
 def _if(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     condition = scope.scalar(op.operands[0])
-    if not op.results:
+    memory = [*_memory(scope, op)]
+    if not op.results and not memory:
         return _nothing(op)
+    ways = [op.block(0), op.block(1) if op.regions[1] else form.ParsedBlock([], [_nothing_of(op)])]
     if isinstance(condition, Number):
-        return _inlined(scope, op.block(0 if condition.value else 1))
-    if all(isinstance(result.type, form.ParsedScalarType) for result in op.results) and all(
-        inner.name in SCALAR_OPS and not inner.regions
-        for region in op.regions
-        for inner in region[0].operations[:-1]
+        return _inlined(scope, ways[0 if condition.value else 1])
+    if (
+        not memory
+        and all(isinstance(result.type, form.ParsedScalarType) for result in op.results)
+        and all(
+            inner.name in SCALAR_OPS and not inner.regions
+            for region in op.regions
+            for inner in region[0].operations[:-1]
+        )
     ):
         return _selected(scope, op, condition)
-    return _branches(scope, op, condition, [1], [op.block(0), op.block(1)])
+    return _branches(scope, op, condition, [1], ways, memory)
+
+
+def _nothing_of(op: form.ParsedOperation) -> form.ParsedOperation:
+    return form.ParsedOperation("scf.yield", [], [], {}, [], op.location)
 
 
 def _switch(scope: Scope, op: form.ParsedOperation) -> list[Value]:
-    if not op.results:
+    memory = [*_memory(scope, op)]
+    if not op.results and not memory:
         return _nothing(op)
     cases = [int(one) for one in op.attributes["cases"]]
     blocks = [op.block(1 + place) for place in range(len(cases))] + [op.block(0)]
@@ -344,7 +408,7 @@ def _switch(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     if isinstance(chosen, Number):
         place = cases.index(chosen.value) if chosen.value in cases else len(cases)
         return _inlined(scope, blocks[place])
-    return _branches(scope, op, chosen, cases, blocks)
+    return _branches(scope, op, chosen, cases, blocks, memory)
 
 
 def _nothing(op: form.ParsedOperation) -> list[Value]:
@@ -384,16 +448,18 @@ def _branches(
     chosen: Value,
     cases: Sequence[int],
     blocks: Sequence[form.ParsedBlock],
+    memory: Sequence[Buffer],
 ) -> list[Value]:
     selector = _in_memory(scope, chosen)
-    regions = [_outlined(scope, "branch", block, []) for block in blocks]
+    captures = dict.fromkeys(memory)
+    regions = [_outlined(scope, "branch", block, [], memory=captures) for block in blocks]
     what = {
         "kind": "branch",
         "cases": list(cases),
         "regions": [region.described() for region in regions],
     }
     shapes: list[list[Any | None]] = []
-    for place in range(len(op.results)):
+    for place in range(len(op.results) + len(memory)):
         ways = [[r.outer(one) for one in r.results[place].shape] for r in regions]
         shapes.append(
             [
@@ -404,7 +470,7 @@ def _branches(
             ]
         )
     captured = [part for region in regions for part in region.captured]
-    return _called(scope, op, what, [*selector.parts, *captured], shapes)
+    return _called(scope, op, what, [*selector.parts, *captured], shapes, memory)
 
 
 SCF = {

@@ -7,9 +7,7 @@ makes all of it anew.  Whether that is done where the buffer lies is for those t
 that reads it (:mod:`tvm_iree_ext.programs.updates`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Memref, Scalar, Shape, Tensor
@@ -70,20 +68,3 @@ def write(scope: Scope, memref: Memref, value: AnyTensor) -> None:
         for part, whole in zip(reversed(memref.parts), reversed(wholes), strict=True):
             value = part.written(scope, whole, value)
     memref.buffer.held, memref.buffer.is_written = value, True
-
-
-def elsewhere(
-    memref: Memref, buffer: Any, extent: Callable[[Any], Any], number: Callable[[Scalar], Scalar]
-) -> Memref:
-    """The same part of another buffer, in a function that has other extents and numbers for it."""
-
-    def shape(one: Shape) -> Shape:
-        return tuple(map(extent, one))
-
-    parts = tuple(
-        replace(
-            part, shape=shape(part.shape), numbers=tuple(map(number, part.numbers)), layout=None
-        )
-        for part in memref.parts
-    )
-    return Memref(buffer, shape(memref.shape), parts)
