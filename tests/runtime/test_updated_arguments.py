@@ -5,6 +5,7 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError
+from tvm_iree_ext.emulator.runs.emulated_programs import emulated_program
 from tvm_iree_ext.mlir.from_file import import_program
 
 TEXT = """
@@ -87,3 +88,14 @@ def test_refuses_what_it_cannot_write(program, way):
     with pytest.raises(CallError, match=said):
         program(x, cache, **named)
     np.testing.assert_array_equal(cache, before)
+
+
+def test_arrays_of_the_host_go_to_a_gpu_and_come_back(tmp_path):
+    folder = ext.build_program(import_program(TEXT), "rocm:gfx942", folder=tmp_path / "p").folder
+    on_gpu = emulated_program(folder)
+    x, whole = given()
+    for cache in (whole.copy(), np.asfortranarray(whole)):
+        y, same = on_gpu(x, cache)
+        assert same is cache
+        np.testing.assert_array_equal(y, 2 * x)
+        np.testing.assert_array_equal(cache, wanted(x, whole))

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.base.errors import CallError, MlirError
+from tvm_iree_ext.emulator.runs.emulated_programs import emulated_program
+from tvm_iree_ext.programs.program_build import build_program
+from tvm_iree_ext.runtime.program import load
 from tvm_iree_ext.simulator import simulate_program
 
 COLUMNS = "memref<?x4xf32, strided<[?, 1], offset: ?>>"
@@ -210,6 +213,29 @@ def test_kernels_of_gpus_write_there(imported, target):
     done = simulate_program(own, target, [x, y], "whole").check()
     np.testing.assert_array_equal(done.results[0], x + y)
     assert len(done.simulations) == 1  # which reads and writes what it is given
+
+
+def test_a_gpu_writes_what_is_strided(imported, tmp_path):
+    build_program(imported(TEXT, only=["strided", "complex"]), "rocm:gfx942", folder=tmp_path / "p")
+    on_gpu = emulated_program(tmp_path / "p")
+    x, y = random(3, 9)[:, 2:6], random(6, 8)[::2, 1:5]
+    before, want = y.base.copy(), x + y
+    assert on_gpu["strided"](x, y) is y
+    np.testing.assert_array_equal(y, want)
+    before[::2, 1:5] = want
+    np.testing.assert_array_equal(y.base, before)
+    x, y = (np.arange(3) * (1 + 2j)).astype("complex64"), np.zeros(3, "complex64")
+    assert on_gpu["complex"](x, y) is y
+    np.testing.assert_array_equal(y, -x)
+
+
+def test_an_artifact_writes_too(program, tmp_path):
+    loaded = load(program.export(tmp_path / "exported"))
+    x, y = random(3, 9)[:, 2:6], random(6, 8)[::2, 1:5]
+    want = x + y
+    assert loaded["strided"](x, y) is y
+    np.testing.assert_array_equal(y, want)
+    assert loaded["strided"].signature == program["strided"].signature
 
 
 @pytest.mark.parametrize(
