@@ -104,6 +104,16 @@ def test_says_which_arrays_it_expects(names):
         recorded_arrays.arguments("main", SIGNATURE, dict.fromkeys(names, X))
 
 
+def test_an_array_lies_as_its_strides_say():
+    strides = [(8, 1), ("n", 1), (1, "n"), ("n", 2)]
+    operands = [Operand(f"x{n}", (3, 2), "float32", strides=one) for n, one in enumerate(strides)]
+    arrays = {operand.name: X for operand in operands}
+    came = recorded_arrays.arguments("main", Signature(tuple(operands)), arrays)
+    assert [one.strides for one in came] == [(32, 4), (8, 4), (4, 12), (12, 8)]
+    for one in came:
+        np.testing.assert_array_equal(one, X)
+
+
 def test_a_number_is_passed_as_one():
     signature = Signature(
         (Operand("n", (), "int32", "scalar"), Operand("y", (4,), "float32", "result"))

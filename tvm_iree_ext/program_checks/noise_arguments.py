@@ -7,6 +7,7 @@ import numpy as np
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import RecordError
 from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.runtime.strided_arrays import laid
 
 
 def noise(name: str, signature: Signature) -> list[Any]:
@@ -36,4 +37,4 @@ def _argument(name: str, operand: Operand, rng: np.random.Generator) -> Any:
         array = np.zeros(shape, dtype)
     else:
         array = np.asarray(rng.standard_normal(shape)).astype(dtype)
-    return array[()] if operand.role == "scalar" else array
+    return array[()] if operand.role == "scalar" else laid(array, operand.strides)

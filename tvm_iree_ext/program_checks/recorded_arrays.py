@@ -21,6 +21,7 @@ from tvm_iree_ext.base.dtypes import canonical, is_dtype, numpy_dtype
 from tvm_iree_ext.base.errors import RecordError
 from tvm_iree_ext.base.signature import Operand, Signature
 from tvm_iree_ext.base.tolerance import EXACT, Tolerance
+from tvm_iree_ext.runtime.strided_arrays import laid
 
 _EXPECTATION_BYTES = 1 << 20
 _RESULT = re.compile(r"out\d+")
@@ -79,7 +80,7 @@ def write_arrays(path: Path | str, results: Sequence[Any]) -> None:
 
 
 def arguments(name: str, signature: Signature, arrays: Mapping[str, np.ndarray]) -> list[Any]:
-    """Arguments of a call of the function ``name``, in order, of its element types.
+    """Arguments of a call of the function ``name``, in order, of its element types and strides.
 
     Raises:
         RecordError: for arrays that are missing or too many, and where an element type does not
@@ -97,7 +98,9 @@ def arguments(name: str, signature: Signature, arrays: Mapping[str, np.ndarray])
             f" expected {' or '.join(choices)}"
         )
     taken = [
-        arrays[key] if operand.role == "unused" else as_operand(key, arrays[key], operand)
+        arrays[key]
+        if operand.role == "unused"
+        else laid(as_operand(key, arrays[key], operand), operand.strides)
         for key, operand in zip(keys, wanted, strict=True)
     ]
     return [

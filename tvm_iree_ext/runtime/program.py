@@ -289,6 +289,11 @@ class ProgramFunction:
 def _empty(value: Any, shape: tuple[int, ...]) -> Any:
     """A tensor without elements, with the strides that a kernel expects and NumPy does not give."""
     dtype = value.dtype if isinstance(value, tvm_ffi.Tensor) else tvm_ffi.from_dlpack(value).dtype
+    return _empty_tensor(dtype, shape)
+
+
+@functools.lru_cache(maxsize=256)  # as many calls take those of strided operands
+def _empty_tensor(dtype: Any, shape: tuple[int, ...]) -> Any:
     runtime.ensure_loaded()
     allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
     return allocate(tvm_ffi.Shape(shape), dtype, tvm_ffi.device("cpu"), None)

@@ -112,3 +112,19 @@ class StridedPort:
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
     return sum(stride * (extent - 1) for extent, stride in zip(shape, strides, strict=True))
+
+
+def laid(array: np.ndarray, strides: Sequence[int | str]) -> np.ndarray:
+    """An array with these strides, in elements, of which a call takes any for a name."""
+    if not strides or array.ndim != len(strides):
+        return array
+    shape = array.shape if array.size else (1,) * array.ndim
+    steps = [one if isinstance(one, int) else 0 for one in strides]
+    for axis in reversed(range(array.ndim)):
+        if isinstance(strides[axis], str):
+            steps[axis] = _reach(shape, steps) + 1
+    line = np.zeros(_reach(shape, steps) + 1, array.dtype)
+    bytes_of_steps = [array.itemsize * one for one in steps]
+    made = np.lib.stride_tricks.as_strided(line, array.shape, bytes_of_steps)
+    made[...] = array
+    return made
