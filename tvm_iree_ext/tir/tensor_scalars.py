@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tvm_iree_ext.tir.tir_expressions import cast
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 TENSOR_SCALARS = "tvm_iree_ext.tensor_scalars"
@@ -32,7 +33,7 @@ def with_tensor_scalars(function: tirx.PrimFunc, dtypes: Mapping[str, str]) -> t
     def read(var: ir.Var) -> ir.Expr:
         if var not in buffers:
             return var
-        return tirx.Cast(str(var.ty.dtype), buffers[var][()])
+        return cast(buffers[var][()], str(var.ty.dtype))
 
     body = tvm_ffi.structural_map(function.body, (ir.Var, read))
     parameters = [buffers.get(one, one) for one in function.params]

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import dataclass
 from math import prod
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -181,6 +182,19 @@ def test_kernels_sizes_and_padding_that_a_run_tells(target, imported, built):
     else:
         (got,) = simulate_program(imported(text), target, arguments).check().results
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda:sm_80"])
+def test_a_padding_of_bf16_that_a_run_tells(target, imported, built):
+    text = of_a_call("bf16", "1x41x15", "")
+    x = np.random.default_rng(3).integers(-9, 9, (1, 7, 8, 2)).astype(ml_dtypes.bfloat16)
+    padding = x.dtype.type(2)
+    arguments = [x, np.int64(3), np.int64(2), np.int64(1), np.int64(4), padding]
+    if target == "llvm":
+        (got,) = built(text)(*arguments)
+    else:
+        (got,) = simulate_program(imported(text), target, arguments).check().results
+    np.testing.assert_array_equal(got, windows_of(x, (3, 2), 1, 4, padding, (1, 41, 15)))
 
 
 def test_a_result_of_extents_that_a_run_tells_of_complex_numbers(built):
