@@ -373,3 +373,21 @@ func.func @main(%x: tensor<?x7xf32>, %t: index) -> (tensor<?x?x?x2xf32>, tensor<
         want = padded.reshape(-1, tile, 4, 2).transpose(0, 2, 1, 3)
         np.testing.assert_array_equal(packed, want)
         np.testing.assert_array_equal(back, x)
+
+
+def test_tiles_that_only_a_run_tells_are_the_packed_extents(tmp_path):
+    text = """
+func.func @main(%x: tensor<?x?x?x2xf32>, %t: index, %o: tensor<?x7xf32>) -> tensor<?x7xf32> {
+  %0 = linalg.unpack %x inner_dims_pos = [0, 1] inner_tiles = [%t, 2] into %o
+    : tensor<?x?x?x2xf32> -> tensor<?x7xf32>
+  return %0 : tensor<?x7xf32>
+}"""
+    x = RNG.standard_normal((13, 7)).astype("float32")
+    padded = np.pad(x, [(0, 2), (0, 1)])
+    packed = np.ascontiguousarray(padded.reshape(3, 5, 4, 2).transpose(0, 2, 1, 3))
+    arguments = packed, np.int64(5), np.zeros((13, 7), "float32")
+    check(text, arguments, x, tmp_path / "p", tolerance=0, gpu="rocm:gfx942")
+    # Of too few tiles nothing is read past the end.
+    arguments = [packed[:2].copy(), *arguments[1:]]
+    (got,) = simulate_program(import_module(read(text)), "cuda:sm_80", arguments).check().results
+    np.testing.assert_array_equal(got[:10], x[:10])

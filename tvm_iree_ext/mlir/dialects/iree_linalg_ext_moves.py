@@ -216,7 +216,12 @@ def _packing(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     source, output = scope.any_tensor(groups[0][0]), scope.any_tensor(groups[1][0])
     padding = scope.scalar(groups[2][0]) if packs and groups[2] else None
     tiles = mixed(scope, op.attributes["static_inner_tiles"], groups[-1] if len(groups) > 2 else ())
-    sizes = tuple(as_extent(scope, one, "a tile") for one in tiles)
+    # Where only a run tells a tile, the packed tensor's extents say it, which must be the same.
+    extents = (output if packs else source).shape
+    sizes = tuple(
+        extent if isinstance(one, Applied) else as_extent(scope, one, "a tile")
+        for one, extent in zip(tiles, extents[len(extents) - len(tiles) :], strict=True)
+    )
     given: dict[str, Any] = {
         "inner_dims_pos": [int(one) for one in op.attributes["inner_dims_pos"]],
         "outer_dims_perm": [int(one) for one in op.attributes.get("outer_dims_perm", ())],

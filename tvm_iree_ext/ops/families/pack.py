@@ -80,7 +80,7 @@ class Packing(UncountedOp):
         source, result = (
             (self.unpacked, self.packed) if self.packs else (self.packed, self.unpacked)
         )
-        least = self._least()
+        least = self.least_packed()
         operands = [Operand("input", source.shape, source.dtype, least=() if self.packs else least)]
         if self.padding == "operand":
             operands.append(Operand("padding_value", (), source.dtype, "scalar"))
@@ -97,7 +97,7 @@ class Packing(UncountedOp):
         )
         return Signature(tuple(operands))
 
-    def _least(self) -> Shape:
+    def least_packed(self) -> Shape:
         """Least outer extents of the packed operand, if that is not plain."""
         rank = len(self.unpacked.shape)
         wanted = tuple(
@@ -326,4 +326,15 @@ def _emit_unpack(op: Packing, parameters: Parameters) -> None:
         tiles = dict(zip(op.inner_dims_pos, source.shape[rank:], strict=True))
         outer = [tirx.floordiv(at[d], tiles[d]) if d in tiles else at[d] for d in range(rank)]
         inner = [tirx.floormod(at[dim], tiles[dim]) for dim in op.inner_dims_pos]
-        I.buffer_store(result, source[tuple(op.packed_index(outer, inner))], at)
+        value: ir.Expr = source[tuple(op.packed_index(outer, inner))]
+        # A kernel's call is checked, a program's extents may be anything.
+        least = op.least_packed()
+        tests = [
+            outer[dim] < source.shape[axis]
+            for axis, dim in enumerate(op.outer_dims_perm)
+            if least and least[axis] != op.packed.shape[axis]
+        ]
+        if tests:
+            nothing = padding_expr(None, None, op.unpacked.dtype)
+            value = tirx.if_then_else(tirx.all(*tests), value, nothing)
+        I.buffer_store(result, value, at)
