@@ -136,3 +136,20 @@ def test_expressions(lowered, data, dtype, depth):
     used = {str(parameter.name).removesuffix("_ptr") for parameter in device.params}
     simulate(device, {name: given_[name] for name in used}).check()
     np.testing.assert_array_equal(found, want)
+
+
+def test_offsets_beyond_32_bits_are_those_of_the_device(lowered):
+    """A lane's number is as wide as its variable: 2**31 elements from the first one, too."""
+    far, size = 3_000_000_000, tirx.const(LANES, "int64")
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("main")
+        out = I.arg("B", I.Buffer((LANES,), "int64", align=8))
+        loop = I.thread_binding(tirx.const(0, "int64"), size, "threadIdx.x")
+        with I.sblock("root"), loop as lane, I.sblock("B"):
+            at = I.axis.spatial(size, lane)
+            I.reads()
+            I.writes(out[at])
+            I.buffer_store(out, (at & 3) * tirx.const(far, "int64") + 2**31, [at])
+    found = np.zeros(LANES, "int64")
+    simulate(lowered(builder.get()), {"B": found}).check()
+    np.testing.assert_array_equal(found, (np.arange(LANES) & 3) * far + 2**31)

@@ -190,7 +190,9 @@ def simulate_op(
     results = {}
     for operand in signature.results:
         shape = [extent_value(extent, bound) for extent in operand.shape]
-        results[operand.name] = np.full(shape, _UNWRITTEN).astype(numpy_dtype(operand.dtype))
+        results[operand.name] = np.full(
+            shape, np.asarray(_UNWRITTEN).astype(numpy_dtype(operand.dtype))
+        )
     ((_, function),) = module.functions.items()
     given = {**arguments, **results}
     for operand in signature.operands:

@@ -292,8 +292,9 @@ class Expressions:
 
     def _Ramp(self, node: Any) -> Code:
         base, stride = self(node.base), self(node.stride)
+        count, dtype = int(node.lanes), str(node.base.ty.dtype)
         steps = self.emitter.object(
-            ("steps", int(node.lanes)), np.arange(int(node.lanes), dtype=np.int32)[:, None], "steps"
+            ("steps", count, dtype), np.arange(count, dtype=dtype)[:, None], "steps"
         )
         result = self.compose(f"{base.text} + {stride.text} * {steps}", base, stride)
         return result._replace(uniform=False)

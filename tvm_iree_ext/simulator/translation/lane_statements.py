@@ -244,7 +244,9 @@ class _Statements:
         what = "index" if kind == "blockIdx" else "threads"
         code = Code(f"rt.{what}[{_AXES[axis]}]", kind == "blockIdx", 0)
         name = self.emitter.name(tag)
-        self.emitter.line(f"{name} = {code.text}", 0)
+        dtype = self.values.dtype(element_type(dtype_of(node.node.var)))
+        value = code.text if code.uniform else f"cast({code.text}, {dtype})"
+        self.emitter.line(f"{name} = {value}", 0)
         self.values.variables[node.node.var] = code._replace(text=name)
 
     def _Bind(self, node: Any) -> None:
