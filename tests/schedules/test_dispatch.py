@@ -17,7 +17,7 @@ def test_every_rule_has_a_name_of_its_own():
 
 def test_says_why_each_rule_does_not_apply():
     op = ops.matmul((2**32, 1), (1, 1), dtype="int8")
-    with pytest.raises(ScheduleError, match=r"gpu\.contraction: m is 4294967296; expected at most"):
+    with pytest.raises(ScheduleError, match=r"gpu\.contraction: n is 4294967296; expected at most"):
         choose(op, make_target("cuda:sm_80"))
 
 
