@@ -1,6 +1,8 @@
 """The Winograd transforms as matrix products, in float64."""
 
 import functools
+from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -60,7 +62,8 @@ _A: dict[int, list[list[float]]] = {
         [0, 1, -1, 32, -32, 1 / 32, -1 / 32, 1],
     ],
 }
-_POINTS = [0, 1, -1, 2, -2, 1 / 2, -1 / 2, 4, -4, 1 / 4, -1 / 4]
+_POINTS = [Fraction(one) for one in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "4", "-4", "1/4")]
+_POINTS.append(Fraction("-1/4"))
 
 
 @functools.cache
@@ -69,20 +72,42 @@ def _of_kernel(r: int, m: int) -> tuple[Any, Any, Any]:
 
     With E the values of the powers x^0, ..., x^(i - 1) at i - 1 points, and below them the leading
     coefficient: A and G are E's first columns, those of G over f, the points' products of
-    differences; B transposed is f times E inverted and transposed.
+    differences; B transposed is f times E inverted and transposed.  Exact, then rounded once.
     """
     if m == 3:
         return _B[r], _G[r], _A[r]
     i = r + m - 1
-    points = np.array(_POINTS[: i - 1])
-    values = np.vstack([np.vander(points, i, increasing=True), np.eye(i)[-1]])
-    differences = points[:, None] - points[None, :] + np.eye(i - 1)
-    f = np.append(differences.prod(1), 1.0)
+    points = _POINTS[: i - 1]
+
+    def values(count: int) -> list[list[Fraction]]:
+        powers = [[a**power for power in range(count)] for a in points]
+        return [*powers, [Fraction(int(power == count - 1)) for power in range(count)]]
+
+    f = [prod(a - b for b in points if b != a) for a in points] + [Fraction(1)]
     f[0] = abs(f[0])  # of both G and B, so that their product stays
-    inverse = np.linalg.inv(values).T * f[:, None]
-    kernels = np.vstack([np.vander(points, m, increasing=True), np.eye(m)[-1]]) / f[:, None]
-    gathers = np.vstack([np.vander(points, r, increasing=True), np.eye(r)[-1]]).T
-    return inverse, kernels, gathers
+    inverse = _inverted(values(i))
+    scaled = [[f[j] * inverse[row][j] for row in range(i)] for j in range(i)]
+    kernels = [[value / f[j] for value in row] for j, row in enumerate(values(m))]
+    return _rounded(scaled), _rounded(kernels), _rounded(values(r)).T
+
+
+def _inverted(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
+    """By Gauss and Jordan's elimination."""
+    size = len(matrix)
+    rows = [[*row, *(Fraction(int(i == j)) for j in range(size))] for i, row in enumerate(matrix)]
+    for at in range(size):
+        pivot = next(place for place in range(at, size) if rows[place][at])
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        rows[at] = [value / rows[at][at] for value in rows[at]]
+        for place in range(size):
+            if place != at:
+                factor = rows[place][at]
+                rows[place] = [x - factor * y for x, y in zip(rows[place], rows[at], strict=True)]
+    return [row[size:] for row in rows]
+
+
+def _rounded(matrix: list[list[Fraction]]) -> np.ndarray:
+    return np.array([list(map(float, row)) for row in matrix])
 
 
 def _transformed(matrix: Any, tile: np.ndarray) -> np.ndarray:
