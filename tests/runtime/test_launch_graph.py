@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from fake_gpu import compiled, driver_library, gpu, kernels_of_program
-from places import DATA
 
-from tvm_iree_ext.mlir.from_file import import_program
-from tvm_iree_ext.program_checks import recorded_arrays
+from tvm_iree_ext.mlir.importer import import_module
+from tvm_iree_ext.mlir.reading.reader import read
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime import launch_graph
 from tvm_iree_ext.runtime.launch.driver import Gpu
@@ -17,18 +16,28 @@ from tvm_iree_ext.targets.names import make_target
 
 __all__ = ["compiled", "driver_library", "gpu"]
 
-PROGRAMS = DATA / "ir"
 TARGET = make_target("cuda:sm_80")
+T = "tensor<16x16xf32>"
+# Four products in a row, each of which is a kernel.
+PRODUCTS = f"""
+func.func @main(%x: {T}) -> {T} {{
+  %o = arith.constant dense<0.0> : {T}
+  %0 = linalg.matmul ins(%x, %x : {T}, {T}) outs(%o : {T}) -> {T}
+  %1 = linalg.matmul ins(%0, %x : {T}, {T}) outs(%o : {T}) -> {T}
+  %2 = linalg.matmul ins(%1, %x : {T}, {T}) outs(%o : {T}) -> {T}
+  %3 = linalg.matmul ins(%2, %x : {T}, {T}) outs(%o : {T}) -> {T}
+  return %3 : {T}
+}}"""
 
 
 @pytest.fixture(scope="module")
 def imported():
-    return import_program(PROGRAMS / "mha_block.mlir")
+    return import_module(read(PRODUCTS))
 
 
 @pytest.fixture(scope="module")
 def folder(imported, tmp_path_factory):
-    place = tmp_path_factory.mktemp("export") / "mha"
+    place = tmp_path_factory.mktemp("export") / "products"
     build_program(imported, TARGET, folder=place, database=())
     if not (place / "kernel.cubin").exists():  # the simulated driver reads none
         (place / "kernel.ptx").write_text(".version 8.0\n.target sm_80\n")
@@ -49,15 +58,15 @@ def device(kernels, gpu):
 
 
 def arrays():
-    found = recorded_arrays.read_arrays(PROGRAMS / "mha_block.npz")
-    return found["in0"], found["out0"]
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype("float32")
+    return x, np.linalg.matrix_power(x.astype("float64"), 5)
 
 
 def test_further_calls_start_a_graph(device, folder):
     x, expected = arrays()
     program = load(folder)
     first = program(x)
-    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-2)
     launches = device.calls.count("launch")
     assert launches >= 3
     assert not {"node", "graph"} & set(device.calls)
@@ -79,7 +88,7 @@ def test_a_graph_follows_arrays_that_lie_elsewhere(device, folder):
         launches = Launches(kernels, {})
         for given in (x, x, other, other, x):
             with kernels.memory() as allocate:
-                allocate(int(given[0, 0].sum() > 0) + 256 * len(results))  # the rest lies elsewhere
+                allocate(int(given[0, 0] > 0) + 256 * len(results))  # the rest lies elsewhere
                 addresses = {name: allocate(given.nbytes) for name in names}
                 kernels.gpu.write(addresses[names[0]], given.ctypes.data, given.nbytes)
                 launches([*addresses.values()], allocate(launches.bytes), 0)
