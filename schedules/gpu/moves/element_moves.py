@@ -25,7 +25,7 @@ from tvm_iree_ext.schedules.base.rule_config import number
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.launches import LaneConfig
-from tvm_iree_ext.schedules.gpu.moves.transposed_moves import spread_transposed
+from tvm_iree_ext.schedules.gpu.moves.transposed_moves import fills_lanes, spread_transposed
 from tvm_iree_ext.schedules.gpu.sblocks.access_runs import transposed_dims, widest_run
 from tvm_iree_ext.schedules.gpu.sblocks.elementwise import elementwise_layout
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import distribute
@@ -78,7 +78,7 @@ class ElementMoves(GpuRule):
         sch = s_tir.Schedule(op.prim_func())
         for block in root_blocks(sch):
             dims = transposed_dims(sch, block) if typed.algorithm == "transposed" else None
-            if dims is not None:
+            if dims is not None and fills_lanes(sch, block, *dims, lanes, item):
                 spread_transposed(sch, block, *dims, target, lanes, item)
             else:
                 spread_elements(sch, block, target, lanes, typed.run, item)

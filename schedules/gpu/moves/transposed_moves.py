@@ -9,6 +9,8 @@
 Rows in shared memory are padded as costs both sides the fewest passes over the banks.
 """
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -20,6 +22,13 @@ from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import distribute
 from tvm_iree_ext.targets.gpu import LINE_BYTES, gpu_chip, subgroup_size
 
 _ROWS = 32  # whose first elements are in banks of their own
+
+
+def fills_lanes(
+    sch: s_tir.Schedule, block: Any, read: int, written: int, lanes: int, item: int
+) -> bool:
+    """Whether a tile of :func:`spread_transposed` has an element for each lane, as it must."""
+    return prod(_edges(sch, sch.get_loops(block), read, written, item).values()) >= lanes
 
 
 def spread_transposed(
@@ -40,8 +49,7 @@ def spread_transposed(
     subgroups = lanes // size
     copy = sch.cache_write(block, 0, "shared")
     loops = list(sch.get_loops(copy))
-    most = {read: _ROWS, written: max(_ROWS, LINE_BYTES // item)}
-    edges = {dim: _edge(sch.get(loops[dim]).extent, rows) for dim, rows in most.items()}
+    edges = _edges(sch, loops, read, written, item)
     outer, inner = list(loops), {}
     for dim, edge in edges.items():
         outer[dim], inner[dim] = sch.split(loops[dim], [None, edge])
@@ -90,6 +98,14 @@ def _swapped(layout: NestedLayout) -> NestedLayout:
     """The same lanes, of the transposed tile."""
     tiles = [*layout.tiles, layout.subgroup_strides, layout.thread_strides]
     return NestedLayout(*(tile[::-1] for tile in tiles))
+
+
+def _edges(
+    sch: s_tir.Schedule, loops: Sequence[Any], read: int, written: int, item: int
+) -> dict[int, int]:
+    """The extents of a tile, by dim."""
+    most = {read: _ROWS, written: max(_ROWS, LINE_BYTES // item)}
+    return {dim: _edge(sch.get(loops[dim]).extent, rows) for dim, rows in most.items()}
 
 
 def _edge(extent: Any, most: int) -> int:

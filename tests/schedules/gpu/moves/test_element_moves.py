@@ -76,6 +76,14 @@ def test_dims_that_change_places_may_have_others_between():
     assert {access.space for access in launch.accesses} == {"global", "shared"}
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_tile_of_fewer_elements_than_lanes_is_not_turned_in_shared_memory(target):
+    x = np.arange(24 * 40, dtype="float32").reshape(24, 40)
+    op = ops.pack(x, inner_dims_pos=[1, 0], outer_dims_perm=[1, 0], inner_tiles=[8, 8])
+    (launch,) = moved(op, target, input=x)
+    assert {access.space for access in launch.accesses} == {"global"}
+
+
 def test_a_padding_keeps_its_bits_in_shared_memory():
     x = np.arange(40 * 33).reshape(40, 33).astype(ml_dtypes.bfloat16)
     op = ops.map_load((40, 33), (33, 40), "arg1 - 3, arg0, 1.0", dtype="bfloat16")
