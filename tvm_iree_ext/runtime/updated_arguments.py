@@ -17,6 +17,8 @@ from tvm_iree_ext.runtime.cupy_arrays import CupyArray, is_cupy
 from tvm_iree_ext.runtime.jax_arrays import is_jax
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
+_WORK = 1 << 12  # of comparing the elements of two arrays by their strides
+
 
 @dataclass(frozen=True)
 class _Update:
@@ -45,6 +47,9 @@ class UpdatedArguments:
         """Take the signature as callers see it, and the side on which complex operands are two."""
         self._name = name
         self._arguments, self._ports = signature.arguments, caller.ports
+        self._owners = [
+            place for place, one in enumerate(signature.arguments) for _ in parts_of(one)
+        ]  # of what is passed
         names, parts, tensors = (
             [part.name for operand in operands for part in taken(operand)]
             for operands, taken in (
@@ -129,12 +134,26 @@ class UpdatedArguments:
                 continue
             for other, span in enumerate(spans):
                 own = spans[place]
-                if other != place and span and own and span[0] < own[1] and own[0] < span[1]:
+                meets = other != place and span and own and span[0] < own[1] and own[0] < span[1]
+                if meets and not self._are_apart(arguments, update.argument, self._owners[other]):
                     raise CallError(
                         f"{self._ports[other].name} shares memory with"
                         f" {self._ports[place].operand}, into which a result is written"
                     )
         return taken
+
+    def _are_apart(self, arguments: Sequence[Any], written: int, other: int) -> bool:
+        """Whether elements lie between those of an array that is not written, and are others."""
+        given = [arguments[place] for place in (written, other)]
+        is_strided = self._arguments[written].strides and self._arguments[other].strides
+        if other in self._written or not is_strided:
+            return False
+        if not all(isinstance(one, np.ndarray) for one in given):
+            return False
+        try:
+            return not np.shares_memory(*given, max_work=_WORK)
+        except np.exceptions.TooHardError:
+            return False
 
     def returned(
         self, arguments: Sequence[Any], results: Sequence[Any], tensors: Sequence[Any]

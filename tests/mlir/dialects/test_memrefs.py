@@ -131,6 +131,15 @@ def test_strided_arrays_lie_as_they_are(program, order):
     assert abs(y.base.sum() - y.sum() - around) < 1e-4
 
 
+def test_halves_of_an_array_are_apart(program):
+    both = random(3, 8)
+    want = both[:, :4] + both[:, 4:]
+    program["strided"](both[:, :4], both[:, 4:])
+    np.testing.assert_array_equal(both[:, 4:], want)
+    with pytest.raises(CallError, match="shares memory with arg1"):
+        program["strided"](both[:, 1:5], both[:, 4:])
+
+
 def test_other_strides_are_refused(program):
     x, y = random(3, 4), np.zeros((3, 16), "f4")
     program["static"](x, np.zeros((3, 8), "f4")[:, 2:6])
