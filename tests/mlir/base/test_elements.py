@@ -37,7 +37,7 @@ def test_an_element_type_that_there_is_not_is_unsupported():
             "stablehlo.foo",
             "; instead: what IREE's input pipeline makes of it (--input stablehlo)",
         ),
-        ("memref.load", "; nothing of the dialect memref is"),
+        ("stream.resource.load", "; nothing of the dialect stream is"),
         ("linalg.matmull", "; the nearest that is: linalg.matmul"),
         ("quantum.leap", ""),
     ],

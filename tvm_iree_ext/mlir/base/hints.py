@@ -13,7 +13,9 @@ _HINTS = {
     "util.global.store.indirect": "util.global.store",
     "flow.dispatch": "the IR before dispatches are formed",
     "flow.dispatch.region": "the IR before dispatches are formed",
-    "memref.alloc": "tensor.empty",
+    "affine.load": "memref.load",
+    "affine.store": "memref.store",
+    "affine.for": "scf.for",
     "vector.transfer_read": "tensor.extract_slice",
 }
 
@@ -28,7 +30,7 @@ def nearest(name: str, supported: Sequence[str]) -> str:
         return f"; instead: what IREE's input pipeline makes of it (--input {option})"
     if dialect in ("tosa", "onnx"):
         return "; instead: what IREE's input pipeline makes of it"
-    if dialect in ("cf", "flow", "stream", "memref", "bufferization", "vector"):
+    if dialect in ("cf", "flow", "stream", "vector"):
         return f"; nothing of the dialect {dialect} is"
     close = difflib.get_close_matches(name, supported, 1, 0.6)
     return f"; the nearest that is: {close[0]}" if close else ""
