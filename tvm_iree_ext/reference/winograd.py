@@ -83,7 +83,8 @@ def _of_kernel(r: int, m: int) -> tuple[Any, Any, Any]:
         powers = [[a**power for power in range(count)] for a in points]
         return [*powers, [Fraction(int(power == count - 1)) for power in range(count)]]
 
-    f = [prod(a - b for b in points if b != a) for a in points] + [Fraction(1)]
+    one = Fraction(1)
+    f = [*(prod((a - b for b in points if b != a), start=one) for a in points), one]
     f[0] = abs(f[0])  # of both G and B, so that their product stays
     inverse = _inverted(values(i))
     scaled = [[f[j] * inverse[row][j] for row in range(i)] for j in range(i)]
