@@ -10,6 +10,7 @@ from tvm_iree_ext.catalog.contraction import CONTRACTION
 from tvm_iree_ext.catalog.conv_2d import CONV_2D
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.distribution import TO_LAYOUT, TO_SIMD, TO_SIMT
+from tvm_iree_ext.catalog.element_types import ELEMENT_TYPES, ElementTypes
 from tvm_iree_ext.catalog.exp_reduction import EXP_REDUCTION
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
@@ -61,6 +62,15 @@ ENTRIES: dict[str, OpEntry] = {
 }
 
 _MEANT = {**OTHER_NAMES, "gemm": "contraction"}
+
+
+def element_types(name: str) -> ElementTypes:
+    """The element types that an op takes, by its name, and why it does not take others.
+
+    Raises:
+        OpError: as :func:`find`.
+    """
+    return ELEMENT_TYPES[find(name).name]
 
 
 def find(name: str) -> OpEntry:

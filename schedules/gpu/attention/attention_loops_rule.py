@@ -13,6 +13,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.loops.loops_schedule import schedule_loops
+from tvm_iree_ext.tir.byte_parameters import with_byte_parameters
 
 
 class GpuAttentionLoops(GpuRule):
@@ -32,4 +33,5 @@ class GpuAttentionLoops(GpuRule):
             ScheduleError: for a config with anything in it.
         """
         self.check(config).expect(config == LoweringConfig(), "config", config, "none")
-        return ir.IRModule({op.entry: schedule_loops(op.prim_func(), target, op.entry)})
+        function = with_byte_parameters(op.prim_func())
+        return ir.IRModule({op.entry: schedule_loops(function, target, op.entry)})

@@ -31,6 +31,7 @@ from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
 )
 from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup_kernel import warpgroup_attention
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
+from tvm_iree_ext.schedules.gpu.products.multiplied_types import foreign_type
 from tvm_iree_ext.schedules.shared.attention_operands import dynamic_columns
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
@@ -46,6 +47,9 @@ class GpuAttention(GpuRule):
         if (reason := super().applies(op, target)) is not None or not isinstance(op, Attention):
             return reason
         if (reason := dynamic_columns(op)) is not None:
+            return reason
+        factors = [op.types[name].dtype for name in ("query", "key", "value")]
+        if (reason := foreign_type(factors, target)) is not None:
             return reason
         try:
             attention_config(op, target)

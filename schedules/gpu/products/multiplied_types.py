@@ -1,5 +1,7 @@
 """Types in which a product is multiplied on a chip: its own, or wider ones that hold them."""
 
+from collections.abc import Iterable
+
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import FLOATS8
@@ -20,6 +22,14 @@ _HOLDING = {
 """The types that hold every number of a type, the narrowest first."""
 
 
+def foreign_type(kinds: Iterable[str], target: Target) -> str | None:
+    """Why one of some types is not multiplied on any chip of a kind of target."""
+    amd = [one for one in kinds if one.endswith("fnuz")]
+    if target.kind.name != "cuda" or not amd:
+        return None
+    return f"{amd[0]} is AMD's; CUDA's code has no such type"
+
+
 def multiplied_types(lhs: str, rhs: str, sums: str, target: Target) -> Types:
     """The narrowest types in which the products are exact and that the chip multiplies.
 
@@ -31,8 +41,8 @@ def multiplied_types(lhs: str, rhs: str, sums: str, target: Target) -> Types:
     Raises:
         ScheduleError: when it has none, saying what it multiplies.
     """
-    if target.kind.name == "cuda" and (amd := [d for d in (lhs, rhs) if d.endswith("fnuz")]):
-        raise ScheduleError(f"{amd[0]} is AMD's; CUDA's code has no such type")
+    if reason := foreign_type((lhs, rhs), target):
+        raise ScheduleError(reason)
     choices: list[Types] = []
     if sums == "float64":
         choices = [("float64", "float64", sums)]

@@ -168,10 +168,13 @@ def scatter(
         types["mask"] = TensorType(slices.batch, mask_type.dtype)
     types["original"] = TensorType(slices.full, element)
     compute = computed_dtype(element)
+    traced = trace(_NAME, region, [compute, compute], yields=compute, takes_scalars=True)
+    if element == "bool" and traced.known_as in ("add", "mul"):
+        raise OpError(f"{_NAME}: region {traced.text!r} over bool; expected and, or, xor, min, max")
     return Scatter(
         types=types,
         slices=slices,
         unique_indices=bool(unique_indices),
-        region=trace(_NAME, region, [compute, compute], yields=compute, takes_scalars=True),
+        region=traced,
         out_of_range=out_of_range,
     )

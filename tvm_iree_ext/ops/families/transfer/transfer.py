@@ -168,7 +168,7 @@ def transfer_gather(
     result: OperandLike,
     indexing_maps: Sequence[str | SymbolMap],
     offsets: Sequence[Offset] | None = None,
-    padding: Padding = 0,
+    padding: Padding | None = None,
     mask: OperandLike | None = None,
     out_of_range: OutOfRange = "skip",
     dtype: str = "float32",
@@ -185,7 +185,8 @@ def transfer_gather(
             and 0; of each index vector and of the mask, ``"(d0, d1)[s0] -> (d0)"``, of dims only.
         offsets: where base begins, on each axis: numbers, or ``"operand"`` for one that is given at
             call time; without them, 0.
-        padding: what a position takes that is left out: a number, or ``"operand"``.
+        padding: what a position takes that is left out: a number, or ``"operand"``; by default 0,
+            of bools False.
         mask: of i1; its shape is that of the result, restricted to the dims of its map.
         out_of_range: ``"skip"`` leaves positions out that lie outside of base.  ``"unchecked"`` is
             the promise that none does: one that lies there touches any memory.
@@ -201,6 +202,8 @@ def transfer_gather(
     """
     op = "iree_vector_ext.transfer_gather"
     base_type = as_tensor(op, "base", base, dtype, dtypes.ELEMENTS, least=0)
+    if padding is None:
+        padding = False if base_type.dtype == "bool" else 0
     fill = check_padding(op, "padding", padding, base_type.dtype)
     parts = (result, index_vecs, mask, indexing_maps, offsets, index_dtype)
     return _made(op, "result", base_type, *parts, fill, out_of_range)
