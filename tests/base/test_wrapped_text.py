@@ -60,6 +60,12 @@ def test_a_word_that_is_wider_than_all_is_in_one_piece(monkeypatch, capsys):
     assert capsys.readouterr().out == "at  a/path/that/is/wider/than/the/terminal\n"
 
 
+def test_a_label_without_text_stays(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    print_wrapped("", "name  ")
+    assert capsys.readouterr().out == "name  \n"
+
+
 def test_what_is_no_terminal_gets_lines(capsys):
     print_wrapped("one two " * 40, "name  ")
     assert len(capsys.readouterr().out.splitlines()) == 1

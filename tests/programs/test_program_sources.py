@@ -7,6 +7,7 @@ from tvm import te
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.programs.program_sources import program_of
 
 
@@ -23,6 +24,11 @@ def test_a_function_its_module_and_its_tensors_are_one_program(tensors, tmp_path
         (tensors, tuple(tensors), function, tvm.IRModule({"f": function}))
     ):
         np.testing.assert_array_equal(ext.build(source, folder=tmp_path / str(place))(x), 2 * x)
+
+
+def test_what_builds_programs_takes_functions_too(tensors, tmp_path):
+    program = build_program(te.create_prim_func(tensors), folder=tmp_path / "p")
+    np.testing.assert_array_equal(program(np.ones((3, 4), "float32")), np.full((3, 4), 2))
 
 
 def test_functions_of_a_module_are_called_by_their_names(tensors):

@@ -17,7 +17,8 @@ def print_wrapped(text: str, label: str = "") -> None:
     """
     lines = [label + text]
     if sys.stdout.isatty():
-        lines = _filled(text, width_of(sys.stdout), label, " " * len(label) or _DEEPER)
+        wrapped = _filled(text, width_of(sys.stdout), label, " " * len(label) or _DEEPER)
+        lines = wrapped or [label]
     print(*lines, sep="\n")
 
 

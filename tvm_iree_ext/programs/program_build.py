@@ -24,6 +24,7 @@ from tvm_iree_ext.programs.memory_plan import memory_of
 from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_gpu import write_device_program
 from tvm_iree_ext.programs.program_lowering import scheduled_program
+from tvm_iree_ext.programs.program_sources import ProgramLike, program_of
 from tvm_iree_ext.records.record_choice import fingerprint
 from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
@@ -34,16 +35,17 @@ from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
 
 @collector_at_rest()
 def build_program(
-    imported: Imported,
+    program: ProgramLike,
     target: TargetLike = "llvm",
     *,
     database: DatabaseLike = None,
     folder: Path | str | None = None,
 ) -> Program:
-    """Compile an imported program for a target, or take it from the cache.
+    """Compile a program for a target, or take it from the cache.
 
     Args:
-        imported: what :mod:`tvm_iree_ext.mlir` makes of a file.
+        program: what :mod:`tvm_iree_ext.mlir` makes of a file, a module of Relax or TensorIR, a
+            PrimFunc, or TE's operands and results.
         target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
         database: files of records whose configs the ops get, instead of the user's and the
             shipped ones; ``()`` for none.
@@ -57,7 +59,7 @@ def build_program(
         ArtifactError: when ``folder`` cannot be written, or holds something else.
     """
     check_pair()
-    resolved = make_target(target)
+    resolved, imported = make_target(target), program_of(program)
 
     def make(place: Path) -> None:
         _write(imported, resolved, database, place)

@@ -40,6 +40,6 @@ def program_of(source: Any) -> Imported:
         source = next(one for one in source if not isinstance(one, te.Tensor))
         raise BuildError(f"a list holds {type(source).__name__}; expected tensors of TE alone")
     raise BuildError(
-        "expected an op of tvm_iree_ext.ops, a program, a module of Relax or TensorIR, a PrimFunc,"
-        f" or tensors of TE; {type(source).__name__} came"
+        "expected a program, a module of Relax or TensorIR, a PrimFunc, tensors of TE, or, for"
+        f" build, an op of tvm_iree_ext.ops; {type(source).__name__} came"
     )

@@ -33,7 +33,7 @@ from tvm_iree_ext.ops.base.layouts import LayoutLike
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
-from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.ops.base.regions import PlainRegion, Region, trace
 from tvm_iree_ext.ops.families.contraction.lane_layouts import LaneLayouts, lane_layouts
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
@@ -138,10 +138,10 @@ def contraction(
     operands: Sequence[OperandLike] = (),
     *,
     indexing_maps: Sequence[str | IndexingMap],
-    prologue: RegionLike | None = None,
+    prologue: PlainRegion | None = None,
     prologue_operands: Sequence[OperandLike] = (),
     init: OperandLike | None = None,
-    epilogue: RegionLike | None = None,
+    epilogue: PlainRegion | None = None,
     layouts: Mapping[str, LayoutLike] | None = None,
     mma_kind: Any = None,
     dtype: str = "float32",
@@ -244,7 +244,7 @@ def matmul(
     transpose_lhs: bool = False,
     transpose_rhs: bool = False,
     init: OperandLike | None = None,
-    epilogue: RegionLike | None = None,
+    epilogue: PlainRegion | None = None,
     layouts: Mapping[str, LayoutLike] | None = None,
     mma_kind: Any = None,
     dtype: str = "float32",
@@ -393,7 +393,7 @@ def _check_maps(maps: Mapping[str, IndexingMap]) -> None:
 
 
 def _epilogue(
-    types: Mapping[str, TensorType], others: Mapping[str, TensorType], region: RegionLike | None
+    types: Mapping[str, TensorType], others: Mapping[str, TensorType], region: PlainRegion | None
 ) -> Region | None:
     if region is None:
         return None

@@ -11,7 +11,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import TensorType, shape_text
 from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents, whole_number
-from tvm_iree_ext.ops.base.regions import RegionLike
+from tvm_iree_ext.ops.base.regions import PlainRegion
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Algorithm, Conv2d, Layout, Pair
 from tvm_iree_ext.ops.families.conv_2d.conv_2d_algorithm import choose_algorithm
 from tvm_iree_ext.ops.families.conv_2d.conv_2d_epilogue import with_epilogue
@@ -33,7 +33,7 @@ def conv_2d(
     groups: int = 1,
     algorithm: Algorithm | None = None,
     output_tile_size: int | None = None,
-    epilogue: RegionLike | None = None,
+    epilogue: PlainRegion | None = None,
     dtype: str = "float32",
     result_dtype: str | None = None,
     filter_panels: int | None = None,

@@ -9,7 +9,7 @@ from tvm_iree_ext.base.signature import Extent, TensorType, shape_text
 from tvm_iree_ext.ops.base.compute_dtypes import epilogue_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
-from tvm_iree_ext.ops.base.regions import RegionLike, trace
+from tvm_iree_ext.ops.base.regions import PlainRegion, trace
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 
 _RANK = 4
@@ -18,7 +18,7 @@ _RANK = 4
 def with_epilogue(
     op: Conv2d,
     operands: Sequence[OperandLike],
-    epilogue: RegionLike | None,
+    epilogue: PlainRegion | None,
     dtype: str,
     result_dtype: str | None,
 ) -> Conv2d:

@@ -25,7 +25,7 @@ from tvm_iree_ext.base.signature import Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
-from tvm_iree_ext.ops.base.regions import RegionLike
+from tvm_iree_ext.ops.base.regions import PlainRegion
 from tvm_iree_ext.ops.families.contraction.contraction import FACTORS, Contraction, contraction
 
 _NAME = "tvm_iree_ext.grouped_matmul"
@@ -84,7 +84,7 @@ def grouped_matmul(
     operands: Sequence[OperandLike] = (),
     *,
     transpose_rhs: bool = False,
-    epilogue: RegionLike | None = None,
+    epilogue: PlainRegion | None = None,
     dtype: str = "float32",
     result_dtype: str | None = None,
 ) -> GroupedMatmul:
