@@ -231,8 +231,6 @@ CASES = {
 
 # Extents that are numbers, for the op or for its rules.
 STATIC = {
-    "iree_linalg_ext.attention": "dn",
-    "iree_linalg_ext.online_attention": "dn",
     "iree_linalg_ext.map_load": "n",
     "tvm_iree_ext.fft_transform": "n",
     "iree_linalg_ext.winograd.input_transform of a tile": "h",
