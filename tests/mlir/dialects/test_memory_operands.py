@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.simulator import simulate_program
 
 ADD = """{
   ^bb0(%a: f32, %b: f32):
@@ -192,6 +193,16 @@ def test_it_writes_what_it_gives_on_tensors(program, name):
 @pytest.mark.parametrize("name", ["attention", "im2col", "map", "scatter", "unpack", "winograd"])
 def test_the_kernel_writes_there(program, name):
     assert program.built.resources["memory"][f"{name}_memrefs"]["planned"] == 0
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize("name", ["reduce", "scatter", "sort", "topk", "unpack"])
+def test_so_it_is_on_gpus(program, imported, name, target):
+    arrays = drawn(name)
+    own = imported(written(name, True))
+    came = simulate_program(own, target, arrays).check().results
+    for want, got in zip(program(*arrays, function=name), came, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def test_what_takes_no_memrefs_is_refused(imported):
