@@ -23,7 +23,7 @@ Handler: TypeAlias = Callable[["Context", form.ParsedOperation, list[Any]], Any]
 class Context:
     """What handlers ask: what is known of integers, and whether halves keep float32's digits.
 
-    ``wide`` is for regions of the registry's ops, which compute f16 and bf16 in float32;
+    ``wide`` is for regions of the registry's ops, which compute floats below f32 in float32;
     ``named`` for those of one operation, whose sums these ops know by their form.
     """
 
@@ -35,7 +35,7 @@ class Context:
 
     def rounded(self, value: Any, kind: Element) -> Any:
         """A result of float arithmetic, as a number of its type."""
-        if self.wide and kind.is_float and kind.bits == 16:
+        if self.wide and kind.is_float and kind.bits <= 16:
             return value
         if self.kernel is None or not kind.rounds_by_words or _is_plain(value):
             return kind.rounded(value)
