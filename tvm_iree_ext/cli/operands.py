@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.base.dtypes import MEANT, mlir_names
+from tvm_iree_ext.base.dtypes import MEANT, WORDS, mlir_name, mlir_names
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.suggestions import did_you_mean, meant, near_file
 
@@ -29,6 +29,7 @@ _MEANT = {"gemm": "matmul", "mm": "matmul", "bmm": "matmul"}
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 # Capitals, since a small x separates extents.
 _EXTENT = re.compile(r"(?P<number>\d+)|(?P<name>[A-Z_][A-Z0-9_]*|\?)")
+_LONG_NAMES = (*WORDS, *map(mlir_name, WORDS))
 _DTYPE = re.compile(r"(i|ui|f|bf|int|uint|float|bfloat)\d+|bool")
 
 
@@ -120,8 +121,10 @@ def parse_type(text: str) -> Any:
     Raises:
         OpError: for a part that is no number, name in capitals, ``?`` or, at the end, dtype.
     """
-    *parts, last = text.split("x")
-    dtype = last if _DTYPE.fullmatch(last) else None
+    # Names of types may have an x, too: complex<f32>.
+    found = next((one for one in _LONG_NAMES if f"x{text}".endswith(f"x{one}")), None)
+    *parts, last = text.removesuffix(found or "").split("x")
+    dtype = found or (last if _DTYPE.fullmatch(last) else None)
     if dtype is None:
         parts.append(last)
     shape: list[int | str] = []
