@@ -178,7 +178,7 @@ class Port:
             tensor = self.tensor(value) if value.flags.carray else None
         elif torch is not None and isinstance(value, torch.Tensor):
             self.check_torch(value, torch)
-            contiguous = value.is_contiguous() and not value.is_neg()
+            contiguous = value.is_contiguous() and not (value.is_neg() or value.is_conj())
             alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
             aligned = address(self.name, value, torch) % alignment == 0
             tensor = value.detach() if value.requires_grad else value
@@ -276,8 +276,8 @@ class Port:
         self.check_torch(array, torch)
         if array.requires_grad:
             array = array.detach()
-        if not array.is_contiguous() or array.is_neg():
-            array = array.resolve_neg().contiguous()
+        if not array.is_contiguous() or array.is_neg() or array.is_conj():
+            array = array.resolve_conj().resolve_neg().contiguous()
         alignment = self.item if array.is_cpu else _GPU_ALIGNMENT
         return array.clone() if address(self.name, array, torch) % alignment else array
 
