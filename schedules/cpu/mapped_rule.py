@@ -32,6 +32,9 @@ from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
 _TILE = 32  # rows and columns of a tile: so many cache lines of either tensor
+_FARTHEST = (1 << 63) - (
+    1 << 48
+)  # no column, of 2**47 at most, moves a place from there into a tensor
 
 
 @dataclass(frozen=True)
@@ -237,6 +240,9 @@ class _Kernel:
         """The columns from ``low`` to ``high`` whose place lies in the other tensor."""
         first, stop = low, high
         for start, step, extent in zip(affine.start, affine.step, self.other, strict=True):
+            if self.op.region_scalars:
+                # A call may give any number; what is so far off never lies in a tensor.
+                start = tirx.max(i64(-_FARTHEST), tirx.min(start, i64(_FARTHEST)))
             start = I.Bind(start)
             last = i64(extent) - 1
             if step == 0:

@@ -23,6 +23,7 @@ from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 from tvm_iree_ext.tir.purity import is_pure
 from tvm_iree_ext.tir.region_size import check_size
+from tvm_iree_ext.tir.safe_divisions import with_safe_divisions
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 PlainRegion = str | Callable[..., Any]
@@ -400,7 +401,9 @@ def _region(
     if came != yields:
         raise OpError(f"{op}: {what} {came}; expected {yields}")
     _check_pure(op, body, (*parameters, *(one.var for one in scalars)))
-    return Region.of(parameters, with_nan_comparisons(body), source, scalars, dims)
+    return Region.of(
+        parameters, with_nan_comparisons(with_safe_divisions(body)), source, scalars, dims
+    )
 
 
 def _body(

@@ -31,6 +31,7 @@ from tvm_iree_ext.ops.base.region_scalars import RegionScalar, ScalarRegion
 from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS, PlainRegion
 from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.region_size import check_size
+from tvm_iree_ext.tir.safe_divisions import with_safe_divisions
 from tvm_iree_ext.tir.tir_expressions import convert
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
@@ -270,7 +271,7 @@ def _typed(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
     elif isinstance(value, ir.Expr):
         check_size(op, value)
         if str(value.ty.dtype) in (dtype, computed_dtype(dtype)):
-            return convert(value, dtype)
+            return convert(with_safe_divisions(value), dtype)
         value = str(value.ty.dtype)
     raise OpError(f"{op}: region yields {value!r} for the {what}; expected {dtype}")
 
