@@ -175,6 +175,7 @@ def test_a_pickled_op_is_lowered_as_the_first(tmp_path):
         (lambda: ops.scan((4,), "arg0 + d1 * arg1"), "position along d1; its regions take none"),
         (lambda: ops.region("arg0 + d1", d1="float32"), "a scalar is named 'd1'"),
         (lambda: ops.region(lambda x: x, ("m",)), "dims are"),
+        (lambda: ops.region("arg0", 5), "dims are 5; expected numbers"),
         (lambda: ops.attention(*QKV.values(), region="arg0 + d9"), "d9; dims are d0 to d5"),
         (lambda: ops.attention(*QKV.values(), region="arg0 + d3"), "along {d3}; scores have"),
     ],

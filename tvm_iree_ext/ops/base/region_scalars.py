@@ -55,7 +55,7 @@ def region(
             raise OpError(f"region: a scalar is named {name!r}; expected a name of its own")
         if canonical(dtype) not in FLOATS + INTEGERS:
             raise OpError(f"region: {name} is of {dtype}; expected a float, an integer or bool")
-    if not all(isinstance(dim, int) for dim in dims):
+    if not isinstance(dims, Sequence) or not all(isinstance(dim, int) for dim in dims):
         raise OpError(f"region: dims are {dims!r}; expected numbers of iteration dims")
     kinds = {name: canonical(dtype) for name, dtype in scalars.items()}
     return ScalarRegion(region, kinds, tuple(dims))

@@ -59,7 +59,7 @@ def operand_layout(
     >>> operand_layout("MFMA_F32_16x16x16_F16", "lhs", (32, 16)).batch_tile
     (2, 1)
     """
-    mma = mma_kind(kind) if isinstance(kind, str) else kind
+    mma = kind if isinstance(kind, Mma) else mma_kind(kind)
     if operand not in _NAMES:
         raise TargetError(
             f"{mma.name}: operand is {operand!r}; expected one of {', '.join(_NAMES)}"
@@ -69,6 +69,8 @@ def operand_layout(
         raise LayoutError(f"{mma.name}: {operand} is not held by columns")
     if column_major:
         layout = permute(layout, (1, 0))
+    if not isinstance(shape, Sequence) or not all(type(e) is int and e > 0 for e in shape):
+        raise LayoutError(f"{mma.name}: the shape is {shape!r}; expected extents from 1")
     if len(shape) != layout.rank:
         raise LayoutError(
             f"{mma.name}: the shape {list(shape)} has rank {len(shape)}; {operand} has rank"

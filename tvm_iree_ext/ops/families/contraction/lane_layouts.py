@@ -56,6 +56,9 @@ def lane_layouts(
     Raises:
         OpError: for a name, a rank or a tile that does not fit.
     """
+    if not isinstance(layouts, Mapping):
+        expected = ", ".join(OPERANDS)
+        raise OpError(f"{op}: layouts is {layouts!r}; expected layouts by the names {expected}")
     found: dict[str, NestedLayout] = {}
     tiles: dict[int, tuple[int, str]] = {}
     for name, given in layouts.items():

@@ -415,7 +415,7 @@ def _output_shape(op: Im2col, given: Sequence[Extent] | None, whole: bool) -> Sh
             for axis in range(len(op.output_perm))
         )
     shape = named_extents(
-        as_tensor(NAME, "output_shape", tuple(given), op.input.dtype, _DTYPES, least=0),
+        as_tensor(NAME, "output_shape", given, op.input.dtype, _DTYPES, least=0),
         "o",
         op.input.shape,
     ).shape

@@ -27,7 +27,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
 from tvm_iree_ext.ops.base.op import Op, resolve
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents, whole_number
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd_matrices import (
     KERNELS,
@@ -285,11 +285,13 @@ def _check_sizes(op: str, output_tile_size: int, kernel_size: int) -> None:
 def _check_dims(
     op: str, name: str, dims: Sequence[int], allowed: Sequence[tuple[int, ...]]
 ) -> tuple[int, ...]:
-    given = tuple(dims)
-    if given in allowed:
-        return given
-    two, one = (" or ".join(str(list(d)) for d in allowed if len(d) == n) for n in (2, 1))
-    raise OpError(f"{op}: {name} is {list(given)}; expected {two}, or for one dim {one}")
+    given = tuple(map(whole_number, dims)) if isinstance(dims, Sequence) else ()
+    for one in allowed:
+        if given == one:
+            return one
+    pair, single = (" or ".join(str(list(d)) for d in allowed if len(d) == n) for n in (2, 1))
+    came = list(dims) if isinstance(dims, Sequence) else dims
+    raise OpError(f"{op}: {name} is {came!r}; expected {pair}, or for one dim {single}")
 
 
 def _operand(op: str, operand: OperandLike, dtype: str, ranks: tuple[int, int]) -> TensorType:
