@@ -59,6 +59,15 @@ def evaluate(
     def refuse(node: ast.AST, why: str) -> OpError:
         return OpError(f"region {_shown(text)}: {_shown(ast.unparse(node))} {why}")
 
+    def combined(node: ast.BinOp, combine: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        try:
+            return combine(a, b)
+        except RuntimeError as error:  # TVM's, of a quotient of integers
+            if not isinstance(node.op, ast.Div) or isinstance(error, RecursionError):
+                raise
+            why = "divides integers; write // for a whole quotient, or make one a float"
+            raise refuse(node, f"{why}, as in 1.0 * {ast.unparse(node.left)}") from None
+
     def visit(node: ast.AST) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             return number(node.value)
@@ -69,7 +78,7 @@ def evaluate(
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -visit(node.operand)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            return _BINARY[type(node.op)](visit(node.left), visit(node.right))
+            return combined(node, _BINARY[type(node.op)], visit(node.left), visit(node.right))
         if isinstance(node, ast.BoolOp):
             return functools.reduce(_LOGIC[type(node.op)], map(visit, node.values))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:

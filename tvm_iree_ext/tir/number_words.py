@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import COMPLEX_PARTS, FLOATS8, WORDS, number_dtype, numpy_dtype
-from tvm_iree_ext.tir import small_floats
+from tvm_iree_ext.tir import complex_arithmetic, small_floats
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 _PARTS = ("real", "imag")
@@ -25,7 +25,7 @@ _PARTS = ("real", "imag")
 class ComplexNumber:
     """A complex number in a region: two expressions, with the arithmetic of one.
 
-    It has no order: a comparator compares ``real`` and ``imag``.
+    It has no order: a comparator compares ``real``, ``imag`` or the absolute values.
     """
 
     real: ir.Expr
@@ -59,6 +59,16 @@ class ComplexNumber:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def __truediv__(self, other: Any) -> ComplexNumber:
+        b = self._paired(other)
+        return ComplexNumber(*complex_arithmetic.quotient(self.real, self.imag, b.real, b.imag))
+
+    def __rtruediv__(self, other: Any) -> ComplexNumber:
+        return self._paired(other) / self
+
+    def __abs__(self) -> ir.Expr:
+        return complex_arithmetic.magnitude(self.real, self.imag)
+
     def __neg__(self) -> ComplexNumber:
         return self * -1.0
 
@@ -78,6 +88,12 @@ class ComplexNumber:
         raise TypeError("complex numbers have no order; compare real(arg0) or imag(arg0)")
 
     __lt__ = __le__ = __gt__ = __ge__ = _unordered
+
+    def _whole(self, other: object) -> Any:
+        raise TypeError("complex numbers have no //, %, &, | and ^; they have + - * /")
+
+    __floordiv__ = __mod__ = __and__ = __or__ = __xor__ = _whole
+    __rfloordiv__ = __rmod__ = __rand__ = __ror__ = __rxor__ = _whole
 
 
 def decoded(word: ir.Expr, dtype: str) -> Any:
@@ -136,12 +152,16 @@ def parts_of(number: Any) -> tuple[Any, ...]:
 
 def as_number(value: Any, dtype: str) -> Any:
     """What a region yields, where it is to be complex as such: a number of Python's, or a real."""
-    if dtype not in COMPLEX_PARTS or isinstance(value, ComplexNumber):
+    if dtype not in COMPLEX_PARTS or not isinstance(value, ir.Expr | int | float | complex):
         return value
-    if isinstance(value, int | float | complex):
-        zero = tirx.const(0.0, COMPLEX_PARTS[dtype])
-        return ComplexNumber(zero, zero)._paired(value)
-    return value
+    zero = tirx.const(0.0, COMPLEX_PARTS[dtype])
+    return ComplexNumber(zero, zero)._paired(value)
+
+
+def both_complex(a: Any, b: Any) -> tuple[ComplexNumber, ComplexNumber]:
+    """Two numbers, one of which is complex, as complex numbers."""
+    known = a if isinstance(a, ComplexNumber) else b
+    return known._paired(a), known._paired(b)
 
 
 def over_words(parts: Sequence[ir.Expr], yields: str, words: Mapping[Any, str]) -> ir.Expr:
@@ -180,7 +200,7 @@ def over_words(parts: Sequence[ir.Expr], yields: str, words: Mapping[Any, str]) 
 
 def nan() -> ir.Expr:
     """A float32 that is no number."""
-    return tirx.reinterpret("float32", tirx.const(0x7FC00000, "int32"))
+    return complex_arithmetic.nan("float32")
 
 
 def word_of(value: Any, dtype: str) -> int:
@@ -222,3 +242,10 @@ def part_of(which: str) -> Callable[[Any], Any]:
         return operator.attrgetter(which)(number)
 
     return part
+
+
+def conjugate(number: Any) -> Any:
+    """The function ``conj`` of regions."""
+    if not isinstance(number, ComplexNumber):
+        raise TypeError("conj() takes a complex number")
+    return number.conj()

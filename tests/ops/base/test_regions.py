@@ -10,6 +10,7 @@ import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.dtypes import numpy_dtype
+from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.ops.base import regions
 
@@ -54,3 +55,48 @@ def test_comparisons_with_nan_and_their_opposites_hold_as_in_numpy(region, holds
     op = ops.arg_compare(TensorType((6, 1), dtype), region, dimension=1)
     _, index = ext.build(op)(values[:, None], others, np.full(6, -1, "int32"))
     np.testing.assert_array_equal(index == 0, holds(values, others))
+
+
+def yielded(region, first, second):
+    """What a kernel yields of a region of two complex numbers."""
+    line = np.array([first, second], "complex64")
+    return ext.build(ops.scan(line, region, dimension=0))(line, np.complex64(0))[0][1]
+
+
+@pytest.mark.parametrize(
+    ("region", "want"),
+    [
+        ("real(arg0)", 1.0),
+        ("select(imag(arg0) < 0.0, abs(arg1), arg1)", 5.0),
+        ("arg1 / arg0 + 1 / arg1", (3 + 4j) / (1 - 2j) + 1 / (3 + 4j)),
+    ],
+)
+def test_what_complex_numbers_yield_is_made_complex(region, want):
+    np.testing.assert_allclose(yielded(region, 1 - 2j, 3 + 4j), want, rtol=1e-6)
+
+
+def test_quotients_and_absolute_values_do_not_overflow():
+    for region, want in (("arg0 / arg1", 0.6 - 0.2j), ("abs(arg1)", 5e30)):
+        np.testing.assert_allclose(yielded(region, 3e30 + 1e30j, 4e30 + 3e30j) / want, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("region", "dtype", "message"),
+    [
+        ("exp(arg0)", "complex64", r"exp\(\) takes no complex number; it takes real"),
+        ("arg0 // arg1", "complex64", "have no //, %, &, |"),
+        ("conj(arg0)", "float32", "takes a complex number"),
+        ("arg0 / arg1", "int32", r"divides integers; write // .* as in 1.0 \* arg0"),
+        ("exp(arg0)", "int32", "yields float32; expected int32"),
+        (lambda a, b: tirx.exp(a), "int32", "exp of int32; expected a float"),
+    ],
+)
+def test_what_numbers_have_not_is_said(region, dtype, message):
+    with pytest.raises(OpError, match=message):
+        ops.scan(ops.TensorType((3,), dtype), region, dimension=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_take_integers_as_the_floats_beside_them(dtype):
+    traced = regions.trace("op", "arg0 + exp(abs(arg1)) + sqrt(2)", (dtype, "int64"), dtype)
+    assert f'T.exp(T.Cast("{dtype}", T.Select(' in traced.text

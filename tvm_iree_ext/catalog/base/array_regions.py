@@ -15,22 +15,33 @@ from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.regions import Region
 
+
+def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes integers as float64: NumPy's would take those of 8 bits as float16."""
+
+    def call(number: Any) -> Any:
+        array = np.asarray(number)
+        return function(array.astype(np.float64) if array.dtype.kind in "biu" else number)
+
+    return call
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
-    "erf": np.vectorize(math.erf, otypes=[np.float64]),
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "log": np.log,
     "conj": np.conj,
     "imag": np.imag,
     "max": np.maximum,
     "min": np.minimum,
     "real": np.real,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "select": np.where,
-    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
-    "sqrt": np.sqrt,
-    "tanh": np.tanh,
+    "erf": _of_floats(np.vectorize(math.erf, otypes=[np.float64])),
+    "exp": _of_floats(np.exp),
+    "exp2": _of_floats(np.exp2),
+    "log": _of_floats(np.log),
+    "rsqrt": _of_floats(lambda x: 1.0 / np.sqrt(x)),
+    "sigmoid": _of_floats(lambda x: 1.0 / (1.0 + np.exp(-x))),
+    "sqrt": _of_floats(np.sqrt),
+    "tanh": _of_floats(np.tanh),
 }
 """The functions of :data:`tvm_iree_ext.ops.base.regions.TIR_FUNCTIONS`."""
 

@@ -13,6 +13,7 @@ from tvm_iree_ext.mlir.base.elements import Element, Expr, integer
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars import arith
 from tvm_iree_ext.ops.base.regions import maximum, minimum
+from tvm_iree_ext.tir import complex_arithmetic
 from tvm_iree_ext.tir.tir_expressions import bits
 
 
@@ -28,9 +29,7 @@ def number(value: float, like: Expr) -> Expr:
 
 def nan(like: Expr) -> Expr:
     """NaN of the type of an expression."""
-    dtype = str(like.ty.dtype)
-    word, pattern = ("int64", 0x7FF8 << 48) if dtype == "float64" else ("int32", 0x7FC00000)
-    return tirx.reinterpret(dtype, tirx.const(pattern, word))
+    return complex_arithmetic.nan(str(like.ty.dtype))
 
 
 def product(a: Expr, b: Expr) -> Expr:

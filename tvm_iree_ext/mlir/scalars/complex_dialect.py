@@ -7,7 +7,8 @@ from tvm import tirx
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context, Handler, exact, kind_of
-from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
+from tvm_iree_ext.mlir.scalars.arith_floats import negated, number
+from tvm_iree_ext.tir import complex_arithmetic
 
 
 def _constant(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
@@ -20,29 +21,12 @@ def _mul(a: Pair, b: Pair) -> Pair:
 
 
 def _div(a: Pair, b: Pair) -> Pair:
-    """By Smith's method: no product of two large numbers overflows."""
-    wide = tirx.abs(b.re) >= tirx.abs(b.im)
-    large, small = tirx.Select(wide, b.re, b.im), tirx.Select(wide, b.im, b.re)
-    ratio = tirx.Select(tirx.EQ(large, number(0.0, large)), large, tirx.Div(small, large))
-    scale = large + small * ratio
-    x, y = tirx.Select(wide, a.re, a.im), tirx.Select(wide, a.im, a.re)
-    real = tirx.Div(x + y * ratio, scale)
-    imaginary = tirx.Div(tirx.Select(wide, y - x * ratio, x * ratio - y), scale)
-    return Pair(real, imaginary)
+    return Pair(*complex_arithmetic.quotient(a.re, a.im, b.re, b.im))
 
 
 def magnitude(a: Pair) -> Expr:
     """The absolute value, without overflow."""
-    x, y = tirx.abs(a.re), tirx.abs(a.im)
-    large, small = tirx.max(x, y), tirx.min(x, y)
-    safe = tirx.Select(large > number(0.0, x), large, number(1.0, x))
-    ratio = tirx.Div(small, safe)
-    found = large * tirx.sqrt(number(1.0, x) + ratio * ratio)
-    infinite = number(float("inf"), x)
-    found = tirx.Select(tirx.EQ(large, infinite), infinite, found)
-    either = tirx.Or(tirx.isnan(a.re), tirx.isnan(a.im))
-    unbounded = tirx.Or(tirx.EQ(x, infinite), tirx.EQ(y, infinite))
-    return tirx.Select(unbounded, infinite, tirx.Select(either, nan(x), found))
+    return complex_arithmetic.magnitude(a.re, a.im)
 
 
 def _exp(a: Pair) -> Pair:

@@ -81,7 +81,8 @@ def _with_nan(chosen: ir.Expr, wins: Compare, wins_or_equals: Compare) -> ir.Exp
 
 def select(condition: Any, a: Any, b: Any) -> ir.Expr:
     """``a`` where the condition holds, else ``b``; a bare number takes the other's type."""
-    if isinstance(a, number_words.ComplexNumber):
+    if isinstance(a, number_words.ComplexNumber) or isinstance(b, number_words.ComplexNumber):
+        a, b = number_words.both_complex(a, b)
         return number_words.ComplexNumber(
             tirx.Select(condition, a.real, b.real), tirx.Select(condition, a.imag, b.imag)
         )
@@ -92,28 +93,50 @@ def select(condition: Any, a: Any, b: Any) -> ir.Expr:
     return tirx.Select(condition, a, b)
 
 
-def _of_tirx(name: str) -> Callable[..., Any]:
-    """The function of ``tirx`` that has this name, looked up when it is called."""
-    return lambda *arguments: getattr(tirx, name)(*arguments)
+def absolute(number: Any) -> ir.Expr:
+    """The absolute value: of a complex number a float, else of the number's type."""
+    return abs(number) if isinstance(number, number_words.ComplexNumber) else tirx.abs(number)
+
+
+OF_FLOATS = ("erf", "exp", "exp2", "log", "rsqrt", "sigmoid", "sqrt", "tanh")
+"""The functions of ``tirx`` that a text may call, and that have code for floats only."""
+
+
+def _of_floats(name: str, dtype: str) -> Callable[[Any], Any]:
+    """A function of :data:`OF_FLOATS`, which takes an integer as a float of ``dtype``."""
+
+    def call(number: Any) -> Any:
+        if isinstance(number, number_words.ComplexNumber):
+            raise TypeError(
+                f"{name}() takes no complex number; it takes real(...), imag(...) and abs(...) of"
+                " one"
+            )
+        if not isinstance(number, ir.Expr):
+            number = tirx.const(float(number), dtype)
+        elif "float" not in str(number.ty.dtype):
+            number = tirx.Cast(dtype, number)
+        return getattr(tirx, name)(number)
+
+    return call
 
 
 TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{
-        name: _of_tirx(name)
-        for name in ("abs", "erf", "exp", "exp2", "log", "rsqrt", "sigmoid", "sqrt", "tanh")
-    },
-    "conj": lambda number: number.conj(),
+    **{name: _of_floats(name, "float32") for name in OF_FLOATS},
+    "abs": absolute,
+    "conj": number_words.conjugate,
     "imag": number_words.part_of("imag"),
     "max": maximum,
     "min": minimum,
     "real": number_words.part_of("real"),
     "select": select,
 }
-"""The functions that the text of a region may call."""
+"""The functions that the text of a region may call, where no argument is a float64."""
 
 
 def _functions(dtypes: Sequence[str]) -> dict[str, Callable[..., Any]]:
     """Those over scalars of these types; of floats of 8 bits a sum is a long expression."""
+    if "float64" in map(number_words.held_dtype, dtypes):
+        return TIR_FUNCTIONS | {name: _of_floats(name, "float64") for name in OF_FLOATS}
     if not set(dtypes) & set(FLOATS8):
         return TIR_FUNCTIONS
 
@@ -275,7 +298,8 @@ def _trace_one(
     places = [tirx.Var(f"d{dim}", "int64") for dim in dims]
     arguments |= {one.name: one for one in places}
     arguments |= {one.name: one.var for one in scalars}
-    body = _traced(op, region, arguments, _functions(dtypes))
+    kinds = (*dtypes, *(one.dtype for one in scalars))
+    body = _traced(op, region, arguments, _functions(kinds))
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")
     source = region if isinstance(region, str) else None
@@ -341,7 +365,8 @@ def trace_several(
     if isinstance(region, Sequence):
         texts = scalar_text.parts(region) if isinstance(region, str) else list(region)
         sources = list(texts)
-        bodies = [_traced(op, text, _by_name(seen)) for text in texts]
+        functions = _functions((*dtypes, *(one.dtype for one in scalars)))
+        bodies = [_traced(op, text, _by_name(seen), functions) for text in texts]
     else:
         came = _traced(op, region, _by_name(seen))
         bodies = list(came) if isinstance(came, tuple | list) else [came]
@@ -434,6 +459,10 @@ def _check_pure(op: str, body: ir.Expr, parameters: Sequence[tirx.Var]) -> None:
     for node in nodes:
         if isinstance(node, ir.Call) and not is_pure(node):
             raise OpError(f"{op}: region calls {node.op.name}, which is not pure")
+        if isinstance(node, ir.Call) and node.op.name.rpartition(".")[2] in OF_FLOATS:
+            dtype = str(node.args[0].ty.dtype)
+            if "float" not in dtype:  # of which compilers would say that there is no such code
+                raise OpError(f"{op}: region calls {node.op.name} of {dtype}; expected a float")
         if isinstance(node, tirx.Var) and not any(node.same_as(one) for one in parameters):
             raise OpError(f"{op}: region uses {node.name}, which is none of its arguments")
 

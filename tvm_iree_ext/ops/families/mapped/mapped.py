@@ -279,6 +279,8 @@ def _typed(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
 def _word(op: str, what: str, value: Any, dtype: str) -> ir.Expr:
     """A yielded value as the word of a type that TVM does not know."""
     held = number_words.held_dtype(dtype)
+    if isinstance(value, ir.Expr):
+        value = number_words.as_number(value, dtype)
     if isinstance(value, number_words.ComplexNumber):
         came = str(value.real.ty.dtype) if dtype in dtypes.COMPLEX else "complex"
     elif isinstance(value, ir.Expr):
