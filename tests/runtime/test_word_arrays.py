@@ -1,12 +1,12 @@
 """Callers' arrays of types that kernels have as words."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 import torch
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
+from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import CallError
 
 INDICES = np.array([3, 1], "int32")
@@ -44,12 +44,16 @@ def test_refuses_other_types_and_shared_memory(gather):
         gather(x, INDICES, out=x[:2])
 
 
-def test_numbers_are_passed_by_value_as_words():
-    op = ops.pack(
-        ops.TensorType((3,), "float8_e4m3fn"),
-        inner_dims_pos=[0],
-        inner_tiles=[4],
-        padding_value="operand",
-    )
-    packed = ext.build(op)(np.ones(3, ml_dtypes.float8_e4m3fn), -1.5)
-    assert packed.astype("float32").tolist() == [[1, 1, 1, -1.5]]
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [("float8_e4m3fn", -1.5), ("bfloat16", -1.5), ("int4", -3), ("uint4", 3), ("complex64", 2j)],
+)
+def test_numbers_are_passed_by_value_as_words(dtype, number):
+    kind = numpy_dtype(dtype)
+    tiling = {"inner_dims_pos": [0], "inner_tiles": [2]}
+    source = np.ones(1, kind)
+    run = ext.build(ops.pack(source, **tiling, padding_value="operand"))
+    for given in (number, kind.type(number), np.array(number, kind)):
+        assert run(source, given)[0, 1] == kind.type(number)
+    with pytest.raises(CallError, match="expected a number for"):
+        run(source, np.datetime64(1, "ns"))

@@ -214,6 +214,8 @@ class Port:
         """A number for an operand that is one; CallError for what is none, or not of its type."""
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]
+        if isinstance(value, np.generic) and value.dtype == self.numpy:
+            value = value.item()  # those of ml_dtypes are no numbers of NumPy's
         accepted: Any
         if self.numpy.kind == "b":
             accepted = (bool, np.bool_)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tvm import tirx
 
+from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.padding import check_padding, padding_expr, padding_json, padding_number
 
@@ -16,6 +17,9 @@ from tvm_iree_ext.ops.base.padding import check_padding, padding_expr, padding_j
 )
 def test_takes_what_the_type_holds(value, dtype):
     assert check_padding("op", "padding", value, dtype) == value
+    if value != "operand":
+        array = np.array(value, numpy_dtype(dtype))
+        assert check_padding("op", "padding", array, dtype) == value
 
 
 @pytest.mark.parametrize(
@@ -26,6 +30,8 @@ def test_takes_what_the_type_holds(value, dtype):
         (True, "float32", "op: padding is True; expected a number of type float32"),
         (0, "bool", "op: padding is 0; expected a number of type bool"),
         (np.float64(1), "float32", "op: padding has dtype float64; expected float32"),
+        (np.array(1.0), "float32", "op: padding has dtype float64; expected float32"),
+        (np.ones(1, "f4"), "float32", "expected a number of type float32"),
     ],
 )
 def test_refuses_what_it_does_not_hold(value, dtype, message):

@@ -29,6 +29,8 @@ def check_padding(op: str, name: str, value: object, dtype: str) -> Padding:
                 " with numbers of 64 bits at most"
             )
         return "operand"
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, np.generic):
         if str(value.dtype) != dtype:
             raise OpError(f"{op}: {name} has dtype {value.dtype}; expected {dtype}")
