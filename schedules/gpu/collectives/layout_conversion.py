@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from tvm import DataType, tirx
 
-from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
+from tvm_iree_ext.layout.conversion import Conversion, Movement, analyse_conversion
 from tvm_iree_ext.layout.distribute import simt_shape
 from tvm_iree_ext.layout.exchange import NOTHING, Exchange, Step, exchange
 from tvm_iree_ext.layout.nested import NestedLayout
@@ -59,7 +59,7 @@ def emit_conversion(
         ScheduleError: where the limit is less than an element.
     """
     conversion = analyse_conversion(source, result, *workgroup.hardware, packed=True)
-    if through_shared_memory or conversion.movement is Movement.SHARED:
+    if through_shared_memory or _shares(conversion, have.dtype):
         element_bytes = DataType(have.dtype).bits // 8
         staging = plan_staging(source, result, workgroup.hardware, element_bytes, limit_bytes)
         through_shared(source, result, have, want, workgroup, shared, staging)
@@ -85,10 +85,16 @@ def shared_elements(
     """Elements of shared memory that a conversion takes; 0 where it needs none."""
     hardware = num_subgroups, subgroup_size
     conversion = analyse_conversion(source, result, *hardware, packed=True)
-    if conversion.movement is not Movement.SHARED and not through_shared_memory:
+    if not through_shared_memory and not _shares(conversion, dtype):
         return 0
     element_bytes = DataType(dtype).bits // 8
     return plan_staging(source, result, hardware, element_bytes, limit_bytes).elements
+
+
+def _shares(conversion: Conversion, dtype: str) -> bool:
+    """Whether lanes hand elements on in shared memory: no shuffle takes more than 64 bits."""
+    shuffles = conversion.movement is Movement.SHUFFLE and DataType(dtype).bits > 64
+    return conversion.movement is Movement.SHARED or shuffles
 
 
 class _InsideSubgroups:

@@ -10,6 +10,7 @@ from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets.mma.operand_layouts import operand_layout
 from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.verify import check_op
 
 TARGETS = ("cuda:sm_80", "rocm:gfx942")
 ROWS = NestedLayout((1, 1), (1, 1), (1, 1), (8, 1), (1, 8), (0, 0), (1, 0))
@@ -127,3 +128,11 @@ def test_an_instructions_layout_and_other_attributes_are_taken():
     for kind in (LHS, f"#iree_gpu.mma_layout<{LHS}>", "#other.attribute", ["of", "JSON"]):
         op = to_layout((32, 16), operand_layout(LHS, "rhs", (32, 16)), mma_kind=kind)
         simulated(op, "cuda:sm_80", (32, 16))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_shuffle_takes_a_complex_number_of_128_bits(target):
+    z = np.arange(64).reshape(8, 8) * (1 + 2j)
+    op = to_layout(z, COLUMNS, source_layout=ROWS)
+    report = check_op(op, {"input": z}, target, simulate=True)
+    assert report.status == "passed", report
