@@ -356,6 +356,17 @@ def test_every_function_of_a_region(number, region):
     np.testing.assert_allclose(got, want, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 40])  # for either form
+def test_functions_take_positions(rows):
+    query, key, value = arrays(rows, 70)
+    op = ops.attention(query, key, value, region="arg0 + exp(-abs(d2 - d4)) + sqrt(d1)")
+    scores = np.einsum("bhmk,bhnk->bhmn", *(a.astype(float) for a in (query, key))) / 4
+    _, head, row, column = np.indices(scores.shape)
+    weights = np.exp(scores + np.exp(-abs(row - column)) + np.sqrt(head))
+    want = np.einsum("bhmn,bhnd->bhmd", weights / weights.sum(-1, keepdims=True), value)
+    np.testing.assert_allclose(build(op)(query, key, value), want, atol=1e-5)
+
+
 def test_scale_can_be_an_operand():
     query, key, value = arrays(20, 30)
     kernel = build(ops.attention(query, key, value, scale="operand"))

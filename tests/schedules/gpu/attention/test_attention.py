@@ -96,7 +96,8 @@ OPTIONS = {
     ),
     "a float mask and a region": lambda: ops.attention(
         (1, 1, 17, 16), (1, 1, 33, 16), (1, 1, 33, 16), dtype="float16",
-        mask=TensorType((33,), "float32"), region="30 * tanh(arg0 / 30)", score_domain="log2",
+        mask=TensorType((33,), "float32"), score_domain="log2",
+        region="30 * tanh(arg0 / 30) + exp(-abs(d2 - d4))",
     ),
     "everything transposed": lambda: ops.attention(
         (2, 16, 24), (2, 16, 40), (2, 32, 40), dtype="float16",
