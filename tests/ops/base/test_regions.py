@@ -85,6 +85,7 @@ def test_quotients_and_absolute_values_do_not_overflow():
     [
         ("exp(arg0)", "complex64", r"exp\(\) takes no complex number; it takes real"),
         ("arg0 // arg1", "complex64", "have no //, %, &, |"),
+        ("real(arg0) + (real(arg0) < arg1)", "complex64", "complex number stands for a real one"),
         ("conj(arg0)", "float32", "takes a complex number"),
         ("arg0 / arg1", "int32", r"divides integers; write // .* as in 1.0 \* arg0"),
         ("exp(arg0)", "int32", "yields float32; expected int32"),

@@ -401,7 +401,11 @@ def _traced(
     except OpError:
         raise
     except Exception as error:  # the user's code, and TVM refuses in many kinds of error
-        raise OpError(f"{op}: region fails: {_reason(error)}") from error
+        has_complex = any(isinstance(one, number_words.ComplexNumber) for one in arguments.values())
+        reason = _reason(error)
+        if has_complex and "ffi.OpaquePyObject" in reason:  # what TVM calls an object of ours
+            reason = "a complex number stands for a real one; take real(...), imag(...) or abs(...)"
+        raise OpError(f"{op}: region fails: {reason}") from error
 
 
 def _region(
