@@ -73,7 +73,7 @@ class ProgramFunction:
             if operand.dtype in COMPLEX_PARTS
         }
         self._strided_ports = {
-            operand.name: StridedPort(self.name, operand, self._updates.names, self._gpu)
+            operand.name: StridedPort(self.name, operand, self._gpu)
             for operand in self._arguments
             if operand.strides
         }

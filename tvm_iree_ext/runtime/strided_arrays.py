@@ -4,10 +4,11 @@ The line is all between the first element and the last, with what lies between e
 part has no elements, and tells extents and strides (:mod:`tvm_iree_ext.base.operand_parts`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 
 from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.base.signature import Operand, shape_text
@@ -17,13 +18,11 @@ from tvm_iree_ext.runtime.torch_arrays import torch_module
 
 
 class StridedPort:
-    """One strided operand of a program, of which those in ``written`` are written."""
+    """One strided operand of a program."""
 
-    def __init__(
-        self, op: str, operand: Operand, written: Collection[str], gpu: int | None
-    ) -> None:
+    def __init__(self, op: str, operand: Operand, gpu: int | None) -> None:
         self._port = Port(op, operand, gpu)
-        self._operand, self._is_written = operand, operand.name in written
+        self._operand = operand
 
     def parts(self, value: Any) -> tuple[np.ndarray, Any]:
         """Extents and strides, and the line.
@@ -93,21 +92,57 @@ class StridedPort:
                     " elements"
                 )
             found.append(stride)
-        if self._is_written:
-            self._check_apart(shape, found)
         return tuple(found)
 
-    def _check_apart(self, shape: Sequence[int], strides: Sequence[int]) -> None:
-        """Raise CallError for an element that two places may name."""
-        reach = 0
-        for stride, extent in sorted(zip(strides, shape, strict=True)):
-            if extent > 1 and 0 not in shape:
-                if stride <= reach:
-                    raise CallError(
-                        f"{self._port.name} has strides {shape_text(strides)} for"
-                        f" {shape_text(shape)}, whose elements are not apart; it is written"
-                    )
-                reach += stride * (extent - 1)
+
+def are_apart(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
+    """Whether no element of so many bytes is where another is, by strides in bytes.
+
+    No array is told so whose axes lie between one another, though some of them are.
+    """
+    reach = 0
+    for stride, extent in sorted((abs(s), e) for s, e in zip(strides, shape, strict=True)):
+        if extent > 1 and 0 not in shape:
+            if stride < reach + item:
+                return False
+            reach += stride * (extent - 1)
+    return True
+
+
+def memory_of(array: Any) -> np.ndarray | None:
+    """Where the elements of an array lie, as an array that is not to be read; None for a number.
+
+    It may lie on a GPU.
+    """
+    torch = torch_module()
+    if isinstance(array, np.ndarray):
+        return array
+    if torch is not None and isinstance(array, torch.Tensor):
+        address, item = array.data_ptr(), array.element_size()
+        strides = [item * one for one in array.stride()]
+    elif cupy_arrays.is_cupy(array):
+        address, item, strides = array.data.ptr, array.itemsize, array.strides
+    elif isinstance(array, tvm_ffi.Tensor):
+        address, item = array.data_ptr(), array.dtype.itemsize
+        strides = [item * one for one in array.strides]
+    else:
+        return None
+    return np.asarray(_Memory(address, tuple(array.shape), tuple(strides), item))
+
+
+class _Memory:
+    """Memory, as NumPy takes it."""
+
+    def __init__(
+        self, address: int, shape: Sequence[int], strides: Sequence[int], item: int
+    ) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, True),
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"|V{item}",
+        }
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:

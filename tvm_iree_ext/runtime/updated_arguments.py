@@ -15,6 +15,7 @@ from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller
 from tvm_iree_ext.runtime.cupy_arrays import CupyArray, is_cupy
 from tvm_iree_ext.runtime.jax_arrays import is_jax
+from tvm_iree_ext.runtime.strided_arrays import are_apart, memory_of
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
 _WORK = 1 << 12  # of comparing the elements of two arrays by their strides
@@ -47,9 +48,9 @@ class UpdatedArguments:
         """Take the signature as callers see it, and the side on which complex operands are two."""
         self._name = name
         self._arguments, self._ports = signature.arguments, caller.ports
-        self._owners = [
+        self._parts = [
             place for place, one in enumerate(signature.arguments) for _ in parts_of(one)
-        ]  # of what is passed
+        ]  # the numbers of the arguments that what is passed is of
         names, parts, tensors = (
             [part.name for operand in operands for part in taken(operand)]
             for operands, taken in (
@@ -69,11 +70,6 @@ class UpdatedArguments:
                 continue
             home, tensor = parts.index(part.in_place_of), tensors.index(part.name)
             self._updates.append(_Update(place, argument, home, tensor, bool(one.strides)))
-
-    @property
-    def names(self) -> set[str]:
-        """The names of the arguments that are written."""
-        return {self._arguments[one].name for one in self._written}
 
     @property
     def _written(self) -> list[int]:
@@ -120,38 +116,44 @@ class UpdatedArguments:
         """What is passed, or ``copied``, none of it memory that is not to be written.
 
         Raises:
-            CallError: where an argument that is written shares memory with another.
+            CallError: where an argument that is written shares memory with another, or its own
+                elements are not apart.
         """
         taken = list(passed)
-        spans = [
-            None if port.is_scalar else arrays.span(one, port.item)
-            for one, port in zip(passed, self._ports, strict=True)
-        ]
         for update in self._updates:
             place = update.part
             if not is_written(arguments[update.argument]):
                 taken[place] = copied(passed[place], self._ports[place])
-                continue
-            for other, span in enumerate(spans):
-                own = spans[place]
-                meets = other != place and span and own and span[0] < own[1] and own[0] < span[1]
-                if meets and not self._are_apart(arguments, update.argument, self._owners[other]):
-                    raise CallError(
-                        f"{self._ports[other].name} shares memory with"
-                        f" {self._ports[place].operand}, into which a result is written"
-                    )
+        lying = [memory_of(one) if is_written(one) else None for one in arguments]
+        for place, one in zip(self._parts, passed, strict=True):
+            if lying[place] is None:
+                lying[place] = memory_of(one)
+        for place in self._written:
+            if is_written(arguments[place]):
+                self._check_apart(lying, place)
         return taken
 
-    def _are_apart(self, arguments: Sequence[Any], written: int, other: int) -> bool:
-        """Whether elements lie between those of an array that is not written, and are others."""
-        given = [arguments[place] for place in (written, other)]
-        is_strided = self._arguments[written].strides and self._arguments[other].strides
-        if other in self._written or not is_strided:
-            return False
-        if not all(isinstance(one, np.ndarray) for one in given):
-            return False
-        most: Any = _WORK  # of which NumPy's types know but two numbers
-        return not np.may_share_memory(given[0], given[1], max_work=most)
+    def _check_apart(self, lying: Sequence[np.ndarray | None], place: int) -> None:
+        """Raise CallError where elements of an argument that is written are others', or twice."""
+        own, name = lying[place], self._arguments[place].name
+        if own is None:
+            return
+        if not (own.flags.forc or are_apart(own.shape, own.strides, own.itemsize)):
+            raise CallError(
+                f"{self._name}: {name} has strides of {list(own.strides)} bytes for"
+                f" {list(own.shape)}, whose elements are not apart; it is written"
+            )
+        for other, array in enumerate(lying):
+            if other == place or array is None:
+                continue
+            # Who writes a strided array writes what lies between its elements, too, as it was.
+            strided = self._arguments[place].strides or self._arguments[other].strides
+            most: Any = 0 if strided and other in self._written else _WORK
+            if np.may_share_memory(own, array, max_work=most):
+                raise CallError(
+                    f"{self._name}: {self._arguments[other].name} shares memory with {name}, into"
+                    " which a result is written"
+                )
 
     def returned(
         self, arguments: Sequence[Any], results: Sequence[Any], tensors: Sequence[Any]

@@ -140,6 +140,27 @@ def test_halves_of_an_array_are_apart(program):
         program["strided"](both[:, 1:5], both[:, 4:])
 
 
+def test_memory_that_is_copied_is_apart_too(program):
+    c = np.arange(8).astype("complex64")
+    for x, y in ((c[:3], c[2:5]), (c[2:5], c[:3]), (c[:6:2], c[2:5])):
+        with pytest.raises(CallError, match="complex: arg0 shares memory with arg1, into which"):
+            program["complex"](x, y)
+    twice = np.lib.stride_tricks.as_strided(c, (3,), (0,))
+    with pytest.raises(
+        CallError, match=r"complex: arg1 has strides of \[0\] bytes for \[3\], whose"
+    ):
+        program["complex"](c[5:], twice)
+    np.testing.assert_array_equal(c, np.arange(8))
+    program["complex"](c[:6:2], c[1:6:2])  # elements between one another's
+    np.testing.assert_array_equal(c, [0, -0, 2, -2, 4, -4, 6, 7])
+    torch = pytest.importorskip("torch")
+    columns = torch.arange(24.0).reshape(3, 8)
+    program["whole"](columns[:, :4], columns[:, 4:])
+    assert columns[0].tolist() == [0, 1, 2, 3, 4, 6, 8, 10]
+    with pytest.raises(CallError, match="whole: arg0 shares memory with arg1"):
+        program["whole"](columns[:, 1:5], columns[:, 4:])
+
+
 def test_other_strides_are_refused(program):
     x, y = random(3, 4), np.zeros((3, 16), "f4")
     program["static"](x, np.zeros((3, 8), "f4")[:, 2:6])
@@ -156,7 +177,9 @@ def test_other_strides_are_refused(program):
     with pytest.raises(CallError, match=r"arg1 has strides \[4, -1\]; expected \[\?, \?\], from 0"):
         program["strided"](x, random(3, 4)[:, ::-1])
     one = np.lib.stride_tricks.as_strided(np.zeros(6, "f4"), (3, 4), (4, 4))
-    with pytest.raises(CallError, match=r"strides \[1, 1\] for \[3, 4\], whose elements are not"):
+    with pytest.raises(
+        CallError, match=r"strides of \[4, 4\] bytes for \[3, 4\], whose elements are not"
+    ):
         program["strided"](x, one)
 
 

@@ -121,7 +121,7 @@ def simulate_program(
 def _parts(name: str, array: np.ndarray, operand: Operand) -> list[np.ndarray]:
     """An argument as the arrays that stand for it, which a run may change."""
     if operand.strides:
-        layout, line = StridedPort(name, operand, (), None).parts(array)
+        layout, line = StridedPort(name, operand, None).parts(array)
         return [layout, line.copy()]
     parts = (array.real, array.imag) if str(array.dtype) in COMPLEX_PARTS else (array,)
     return [np.array(part, order="C") for part in parts]
