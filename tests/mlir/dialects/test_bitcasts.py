@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.base.errors import CallError, MlirError
 from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
 
 RNG = np.random.default_rng(5)
@@ -46,6 +46,12 @@ func.func @pack(%a: tensor<2x10xi8>) -> (tensor<3xi8>, tensor<20xi8>) {{
   %packed = flow.tensor.bitcast %copied : tensor<2x10xi1, {PACKED}> -> tensor<3xi8>
   return %packed, %bytes : tensor<3xi8>, tensor<20xi8>
 }}
+func.func @pack_of_a_call(%a: tensor<?xi1, {PACKED}>, %n: index) -> tensor<?xi8> {{
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %a, %c0 : tensor<?xi1, {PACKED}>
+  %0 = flow.tensor.bitcast %a : tensor<?xi1, {PACKED}>{{%m}} -> tensor<?xi8>{{%n}}
+  return %0 : tensor<?xi8>
+}}
 func.func @wide(%a: tensor<8xi8>) -> (tensor<2xi32>, tensor<16xi4>, tensor<1xf64>) {{
   %0 = iree_tensor_ext.bitcast %a : tensor<8xi8> -> tensor<2xi32>
   %1 = iree_tensor_ext.bitcast %a : tensor<8xi8> -> tensor<16xi4>
@@ -84,9 +90,18 @@ def test_packed_bits_of_extents_that_a_call_tells(program):
     bits = RNG.integers(-128, 128, 4, "int8")
     (got,) = program(bits, np.zeros((7, 4), "float32"), function="unpack_of_a_call")
     np.testing.assert_array_equal(got, unpacked(bits, (7, 4)))
-    (got,) = program(bits, np.zeros((9, 4), "float32"), function="unpack_of_a_call")
-    np.testing.assert_array_equal(got[:8], unpacked(bits, (8, 4)))
-    assert not got[8].any()  # there are no more bits
+    for rows in (6, 9):
+        with pytest.raises(CallError, match="arg0 axis 0 has extent 4"):
+            program(bits, np.zeros((rows, 4), "float32"), function="unpack_of_a_call")
+
+
+def test_counts_that_are_data_are_those_of_the_bytes(program):
+    bits = RNG.integers(0, 2, 11).astype(bool)
+    (got,) = program(bits, 2, function="pack_of_a_call")
+    np.testing.assert_array_equal(got.view("uint8"), np.packbits(bits, bitorder="little"))
+    for count in (1, 5, -5):
+        with pytest.raises(CallError, match=f"extent 2; expected {max(count, 0)}"):
+            program(bits, count, function="pack_of_a_call")
 
 
 def test_elements_of_other_widths(program):

@@ -9,11 +9,11 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base.elements import Element, Expr, Pair
+from tvm_iree_ext.mlir.base.elements import Element, Expr, Pair, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, moved, reshaped
-from tvm_iree_ext.mlir.importing.emitted_values import shape_of
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape, shape_of
 from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder, in_memory
 from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE
 from tvm_iree_ext.mlir.importing.scope import Scope
@@ -70,20 +70,36 @@ def _stored_bits(value: form.ParsedValue) -> int:
 def _repacked(scope: Scope, value: AnyTensor, stored: int, like: Tensor, wanted: int) -> Tensor:
     """Elements of ``stored`` bits as elements of ``wanted`` bits, as ``like`` says.
 
-    What bits there are none for, as past the end of what is packed, are 0.
+    Both must take as many bytes.  Extents that are not known go by way of bytes, of which a run
+    checks that there are as many.
     """
     few, many = sorted((stored, wanted))
     if many % few:
         raise Unsupported(f"of elements of {stored} bits to ones of {wanted}")
+    counts: list[Any] = [scope.simple(prod(shape)) for shape in (value.shape, like.shape)]
+    sizes = [
+        scope.simple((count * bits + 7) // 8)
+        for count, bits in zip(counts, (stored, wanted), strict=True)
+    ]
+    if all(isinstance(size, int) for size in sizes):
+        if sizes[0] != sizes[1]:
+            raise Unsupported(
+                f"of {counts[0]} elements of {stored} bits to {counts[1]} of {wanted}"
+            )
+        return _cut(scope, value, stored, like, wanted)
+    if stored != 8:
+        value = _cut(scope, value, stored, Tensor((sizes[0],), element("int8"), ()), 8)
+    checked = as_shape(scope, reshaped(scope, value, (sizes[0],)), (sizes[1],))
+    if wanted == 8:
+        return bitcast(scope, reshaped(scope, checked, like.shape), like.element)
+    return _cut(scope, checked, 8, like, wanted)
+
+
+def _cut(scope: Scope, value: AnyTensor, stored: int, like: Tensor, wanted: int) -> Tensor:
+    """The bits of all elements in a row, cut into others; what bits there are none for are 0."""
+    few, many = sorted((stored, wanted))
     several, came, own = many // few, value.element, like.element
-    counts = [prod(e for e in shape if isinstance(e, int)) for shape in (value.shape, like.shape)]
-    static = all(isinstance(e, int) for e in (*value.shape, *like.shape))
-    if static and -(-counts[0] * stored // 8) != -(-counts[1] * wanted // 8):
-        raise Unsupported(f"of {counts[0]} elements of {stored} bits to {counts[1]} of {wanted}")
-    total: Any = 1
-    for one in value.shape:
-        total = total * one
-    total = scope.simple(total)
+    total = scope.simple(prod(value.shape))
     flat = reshaped(scope, value, (total,))
     word = f"uint{max(many, 8)}"
 

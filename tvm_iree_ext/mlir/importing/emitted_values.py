@@ -24,6 +24,7 @@ from tvm_iree_ext.mlir.importing.relax_types import tensor_type
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
+from tvm_iree_ext.tir.tir_expressions import i64
 
 LARGEST_SCALAR = 64  # nodes of an expression; a larger one is computed once, into memory
 
@@ -106,8 +107,14 @@ def as_shape(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
     if all(is_settled):
         return Tensor(shape, tensor.element, tensor.parts)
     builder = scope.function.builder
+    from_data = [variable for _, variable in scope.function.from_data.values()]
+    # TVM drops a comparison with a variable alone, which it takes to be said by it.
+    compared = tuple(
+        tirx.Max(one, i64(0)) if any(variable.same_as(one) for variable in from_data) else one
+        for one in shape
+    )
     parts = tuple(
-        builder.match_cast(part, tensor_type(shape, dtype))
+        builder.match_cast(part, tensor_type(compared, dtype))
         for part, dtype in zip(tensor.parts, tensor.element.storage, strict=True)
     )
     return Tensor(shape, tensor.element, parts)
