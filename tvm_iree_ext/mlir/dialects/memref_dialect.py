@@ -1,6 +1,7 @@
 """Operations of ``memref`` and ``bufferization``: memory taken, parts of it, elements, copies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tvm_iree_ext.mlir.base.elements import element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
@@ -143,7 +144,20 @@ def _reinterpret_cast(scope: Scope, op: form.ParsedOperation) -> Value:
     held = given.buffer.held
     whole = Memref(given.buffer, held.shape)
     line = part_of(whole, as_line(scope, held.shape))
+    _check_reach(plain(line.shape[0]), list(map(plain, sizes)), (*offsets, *strides))
     return part_of(line, StridedPart(tuple(sizes), (*offsets, *strides)))
+
+
+def _check_reach(count: Any, sizes: Sequence[Any], numbers: Sequence[Scalar]) -> None:
+    """Refuse elements outside of a line of ``count``, where all is known; others are left out."""
+    known = [int(one.value) for one in numbers if isinstance(one, Number)]
+    if len(known) < len(numbers) or not all(isinstance(one, int) for one in (count, *sizes)):
+        return
+    offset, *strides = known
+    steps = [stride * (size - 1) for stride, size in zip(strides, sizes, strict=True)]
+    first, last = (offset + sum(bound(0, step) for step in steps) for bound in (min, max))
+    if 0 not in sizes and (first < 0 or last >= count):
+        raise Unsupported(f"of elements {first} to {last} of memory of {count}")
 
 
 def _dim(scope: Scope, op: form.ParsedOperation) -> Value:
