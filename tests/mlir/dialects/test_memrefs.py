@@ -276,7 +276,11 @@ def test_an_artifact_writes_too(program, tmp_path):
         ("memref<4x8xf32, affine_map<(i, j) -> (j, i)>>", "its layout is no offset and strides"),
         ("memref<4xf32, 3>", "its memory space is 3 : i64, which is no caller's"),
         ("memref<4xmemref<4xf32>>", "its elements are memref<4xf32>"),
-        ("memref<4xcomplex<f32>, strided<[2]>>", "complex numbers are contiguous"),
+        (
+            "memref<4xcomplex<f32>, strided<[2]>>",
+            r"memref<4xcomplex<f32>, strided<\[2\]>>; complex numbers are contiguous",
+        ),
+        ("memref<4xvector<2xf32>>", r"memref<4xvector<2xf32>>: its elements are vector<2xf32>"),
         ("memref<*xf32>", "arg0 is of the type memref<.xf32>; functions take ranked"),
     ],
 )
@@ -288,6 +292,19 @@ def test_other_memory_is_refused(imported, kind, said):
 def test_memory_that_is_the_callers_is_not_returned(imported):
     with pytest.raises(MlirError, match="returns arg0, or a part of it, which is the caller's"):
         imported("func.func @f(%x: memref<4xf32>) -> memref<4xf32> { return %x : memref<4xf32> }")
+
+
+@pytest.mark.parametrize(("offset", "stride", "reach"), [(0, 3, "0 to 8"), (2, -2, "-2 to 4")])
+def test_parts_past_their_memory_are_refused(imported, offset, stride, reach):
+    kind = f"memref<3x3xf32, strided<[{stride}, 1], offset: {offset}>>"
+    with pytest.raises(MlirError, match=f"reinterpret_cast: of elements {reach} of memory of 6"):
+        imported(f"""
+func.func @f(%x: memref<6xf32>) {{
+  %0 = memref.reinterpret_cast %x to offset: [{offset}], sizes: [3, 3], strides: [{stride}, 1]
+    : memref<6xf32> to {kind}
+  return
+}}
+""")
 
 
 def test_constants_are_not_written(imported):

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tvm_iree_ext.mlir.reading.type_names import spelled
+
 BYTECODE = b"ML\xefR"
 """What a module in MLIR's bytecode begins with; no text does."""
 
@@ -25,7 +27,7 @@ class ParsedScalarType:
     dtype: str  # "float32", "int64", "index", "complex64", "float8_e4m3fn", ...
 
     def __str__(self) -> str:
-        return self.dtype
+        return spelled(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class ParsedTensorType:
     def __str__(self) -> str:
         extents = "".join("?x" if one is None else f"{one}x" for one in self.shape)
         packed = f", {PACKED}" if self.packed else ""
-        return f"{'vector' if self.vector else 'tensor'}<{extents}{self.dtype}{packed}>"
+        return f"{'vector' if self.vector else 'tensor'}<{extents}{spelled(self.dtype)}{packed}>"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class ParsedMemrefType:
     """Memory of elements; extents, strides and the offset, in elements, are None where not known.
 
     ``strides`` are None in row-major order from the first element on.  ``why`` says what about
-    the type has no meaning here, such as a layout that is no strides; then nothing else is known.
+    the type has no meaning here, such as a layout that is no strides; then nothing else is known
+    but MLIR's ``text`` of it.
     """
 
     shape: tuple[int | None, ...]
@@ -59,6 +62,7 @@ class ParsedMemrefType:
     strides: tuple[int | None, ...] | None = None
     offset: int | None = 0
     why: str = ""
+    text: str = ""
 
     @property
     def tensor(self) -> ParsedTensorType:
@@ -66,13 +70,17 @@ class ParsedMemrefType:
         return ParsedTensorType(self.shape, self.dtype)
 
     def __str__(self) -> str:
-        extents = "".join("?x" if one is None else f"{one}x" for one in self.shape)
+        if self.text:
+            return self.text
+        held = "".join("?x" if one is None else f"{one}x" for one in self.shape)
+        held += spelled(self.dtype)
         if self.strides is None:
-            return f"memref<{extents}{self.dtype}>"
+            return f"memref<{held}>"
         *strides, offset = (
             "?" if one is None else str(one) for one in (*self.strides, self.offset)
         )
-        return f"memref<{extents}{self.dtype}, strided<[{', '.join(strides)}], offset: {offset}>>"
+        begins = "" if offset == "0" else f", offset: {offset}"
+        return f"memref<{held}, strided<[{', '.join(strides)}]{begins}>>"
 
 
 @dataclass(frozen=True)

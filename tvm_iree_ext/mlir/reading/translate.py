@@ -8,29 +8,12 @@ import numpy as np
 from iree.compiler import ir
 
 from tvm_iree_ext.mlir.reading import form, native
+from tvm_iree_ext.mlir.reading.type_names import COMPLEX, FLOATS
 
 _MOST_DEPTH = 64  # regions in regions; arrays in arrays; of an affine expression
 _MOST_ELEMENTS = 1 << 48  # of a tensor; none is as large, and sizes in bytes stay within 64 bits
 _MOST_TEXT = 400  # characters of what has no Python value
 
-_FLOATS = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "f4E2M1FN": "float4_e2m1fn",
-    "f6E2M3FN": "float6_e2m3fn",
-    "f6E3M2FN": "float6_e3m2fn",
-    "f8E3M4": "float8_e3m4",
-    "f8E4M3": "float8_e4m3",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-    "f8E5M2": "float8_e5m2",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E8M0FNU": "float8_e8m0fnu",
-}
-_COMPLEX = {"float32": "complex64", "float64": "complex128"}
 _INTEGER = re.compile(r"(?:s?i|(u)i)(1|2|4|8|16|32|64)")
 _NARROW = ("int2", "int4", "uint2", "uint4")  # one in a byte, whose upper bits mean nothing
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
@@ -281,19 +264,19 @@ def _memref(type_: Any) -> form.ParsedMemrefType:
         why = f"its memory space is {_cut(type_.memory_space)}, which is no caller's"
     elif int(np.prod([one for one in shape if one is not None], dtype=object)) > _MOST_ELEMENTS:
         why = "no machine has so much memory"
-    return form.ParsedMemrefType(shape, dtype, strides, offset, why)
+    return form.ParsedMemrefType(shape, dtype, strides, offset, why, _cut(type_) if why else "")
 
 
 def _dtype_of(type_: Any) -> str:
     """The form's name of an element type; empty when it has none."""
     if isinstance(type_, ir.ComplexType):
-        return _COMPLEX.get(_dtype_of(type_.element_type), "")
+        return COMPLEX.get(_dtype_of(type_.element_type), "")
     if isinstance(type_, ir.IndexType):
         return "index"
     text = str(type_)
     if found := _INTEGER.fullmatch(text):
         return "bool" if found[2] == "1" else f"{'u' if found[1] else ''}int{found[2]}"
-    return _FLOATS.get(text, "")
+    return FLOATS.get(text, "")
 
 
 def _static(type_: form.ParsedTensorType) -> tuple[int, ...]:
