@@ -5,6 +5,7 @@ import pytest
 from tvm_iree_ext.mlir.base.elements import element
 from tvm_iree_ext.mlir.base.hints import nearest
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.table import supported
 
 
 @pytest.mark.parametrize(
@@ -39,8 +40,16 @@ def test_an_element_type_that_there_is_not_is_unsupported():
         ),
         ("stream.resource.load", "; nothing of the dialect stream is"),
         ("linalg.matmull", "; the nearest that is: linalg.matmul"),
-        ("quantum.leap", ""),
+        ("quantum.leap", "; nothing of the dialect quantum is"),
+        ("scf.reduce.return", ""),
     ],
 )
 def test_a_hint_names_what_is_supported_instead(name, hint):
     assert nearest(name, ["linalg.matmul", "scf.for"]) == hint
+
+
+@pytest.mark.parametrize("dialect", ["bufferization", "cf", "flow", "memref", "vector"])
+def test_no_hint_says_that_nothing_is_of_what_is_supported_in_part(dialect):
+    assert any(name.startswith(f"{dialect}.") for name in supported())
+    for name in ("prefetch", "atomic_rmw", "quantum_leap"):
+        assert "nothing of" not in nearest(f"{dialect}.{name}", supported())

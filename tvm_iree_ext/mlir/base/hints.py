@@ -30,7 +30,9 @@ def nearest(name: str, supported: Sequence[str]) -> str:
         return f"; instead: what IREE's input pipeline makes of it (--input {option})"
     if dialect in ("tosa", "onnx"):
         return "; instead: what IREE's input pipeline makes of it"
-    if dialect in ("cf", "flow", "stream", "vector"):
-        return f"; nothing of the dialect {dialect} is"
     close = difflib.get_close_matches(name, supported, 1, 0.6)
-    return f"; the nearest that is: {close[0]}" if close else ""
+    if close:
+        return f"; the nearest that is: {close[0]}"
+    if not any(one.startswith(f"{dialect}.") for one in supported):
+        return f"; nothing of the dialect {dialect} is"
+    return ""
