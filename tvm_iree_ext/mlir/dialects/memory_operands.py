@@ -19,8 +19,8 @@ from tvm_iree_ext.mlir.reading import form
 
 Handler = Callable[[Scope, form.ParsedOperation], Any]
 
-_LAST_TWO = ("fft", "scan", "topk")
-_SECOND = (
+_INTO_LAST_TWO = ("fft", "scan", "topk")
+_INTO_SECOND = (
     "iree_linalg_ext.im2col",
     "iree_linalg_ext.map_gather",
     "iree_linalg_ext.map_load",
@@ -33,10 +33,11 @@ _SECOND = (
 
 def takes_memory(op: form.ParsedOperation) -> bool:
     """Whether an operation, or a region of it, uses a memref."""
-    return any(_is_memref(value) for inner in op.walk() for value in inner.operands)
+    return any(is_memref(value) for inner in op.walk() for value in inner.operands)
 
 
-def _is_memref(value: form.ParsedValue) -> bool:
+def is_memref(value: form.ParsedValue) -> bool:
+    """Whether a value is memory."""
     return isinstance(value.type, form.ParsedMemrefType)
 
 
@@ -48,13 +49,13 @@ def written_operands(op: form.ParsedOperation) -> list[int]:
     """
     dialect, _, name = op.name.rpartition(".")
     count = len(op.operands)
-    if op.name in _SECOND:
+    if op.name in _INTO_SECOND:
         return [1]
     if op.name == "iree_vector_ext.transfer_scatter":
         return [0]
     if op.name == "iree_linalg_ext.sort":
         return list(range(count))
-    if dialect == "iree_linalg_ext" and name in _LAST_TWO:
+    if dialect == "iree_linalg_ext" and name in _INTO_LAST_TWO:
         return [count - 2, count - 1]
     if op.name in ("iree_linalg_ext.arg_compare", "iree_linalg_ext.topk_v2"):
         outs = [sum(op.segments[:2]), sum(op.segments[:4])]
@@ -79,7 +80,7 @@ def on_memory(scope: Scope, op: form.ParsedOperation, perform: Handler) -> list[
     inside = Scope(scope.function, scope.depth, scope.calling, outer=scope)
     tensors: dict[int, form.ParsedValue] = {}
     for value in (*op.operands, *outside([block for region in op.regions for block in region])):
-        if _is_memref(value) and id(value) not in tensors:
+        if is_memref(value) and id(value) not in tensors:
             found = scope.value(value)
             assert isinstance(found, Memref)
             held = form.ParsedValue(value.type.tensor, value.name)  # type: ignore[union-attr]

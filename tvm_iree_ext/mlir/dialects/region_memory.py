@@ -10,24 +10,24 @@ from typing import Any
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import Buffer, Memref, Scalar, Shape, Tensor, plain
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
-from tvm_iree_ext.mlir.dialects.memory_operands import written_operands
+from tvm_iree_ext.mlir.dialects.memory_operands import is_memref, written_operands
 from tvm_iree_ext.mlir.dialects.memref_dialect import MEMREF
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 
-_SECOND = ("bufferization.materialize_in_destination", "memref.copy", "memref.store")
+_STORES = ("bufferization.materialize_in_destination", "memref.copy", "memref.store")
 _CALLS = ("func.call", "util.call")
 
 
 def written_buffers(scope: Scope, blocks: Sequence[form.ParsedBlock]) -> list[Buffer]:
     """The buffers from outside that blocks write, once each; of calls all that they are given."""
-    roots = {id(value): {id(value)} for value in outside(blocks) if _is_memref(value)}
+    roots = {id(value): {id(value)} for value in outside(blocks) if is_memref(value)}
     written: set[int] = set()
     for block in blocks:
         for top in block.operations:
             for op in top.walk():
                 held = [roots.get(id(value), set()) for value in op.operands]
-                for result in filter(_is_memref, op.results):
+                for result in filter(is_memref, op.results):
                     roots[id(result)] = set().union(*held)
                 for number in _written(op):
                     written |= held[number]
@@ -35,14 +35,10 @@ def written_buffers(scope: Scope, blocks: Sequence[form.ParsedBlock]) -> list[Bu
     return list({id(one.buffer): one.buffer for one in found if isinstance(one, Memref)}.values())
 
 
-def _is_memref(value: form.ParsedValue) -> bool:
-    return isinstance(value.type, form.ParsedMemrefType)
-
-
 def _written(op: form.ParsedOperation) -> Sequence[int]:
     """The numbers of the memrefs that an operation may write."""
-    memrefs = [number for number, value in enumerate(op.operands) if _is_memref(value)]
-    if op.name in _SECOND:
+    memrefs = [number for number, value in enumerate(op.operands) if is_memref(value)]
+    if op.name in _STORES:
         return [number for number in memrefs if number == 1]
     if op.name in _CALLS:
         return memrefs
