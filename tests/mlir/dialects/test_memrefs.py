@@ -281,6 +281,10 @@ def test_an_artifact_writes_too(program, tmp_path):
             r"memref<4xcomplex<f32>, strided<\[2\]>>; complex numbers are contiguous",
         ),
         ("memref<4xvector<2xf32>>", r"memref<4xvector<2xf32>>: its elements are vector<2xf32>"),
+        (
+            "memref<4xf32, strided<[-1], offset: 3>>",
+            r"arg0 is of the type memref<4xf32, strided<\[-1\], offset: 3>>; strides of arguments",
+        ),
         ("memref<*xf32>", "arg0 is of the type memref<.xf32>; functions take ranked"),
     ],
 )

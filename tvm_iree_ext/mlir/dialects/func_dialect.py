@@ -219,6 +219,8 @@ def is_contiguous(kind: form.ParsedMemrefType) -> bool:
 
 
 def _strides(scope: Scope, name: str, kind: form.ParsedMemrefType) -> Shape:
+    if any(one is not None and one < 0 for one in kind.strides or ()):
+        raise Unsupported(f"{name} is of the type {kind}; strides of arguments are from 0")
     return tuple(
         scope.function.extent_of_argument(f"{name}_stride{axis}") if one is None else one
         for axis, one in enumerate(kind.strides or ())
