@@ -80,6 +80,9 @@ class TorchTensor:
     def is_neg(self):
         return False
 
+    def is_conj(self):
+        return False
+
     def data_ptr(self):
         return self.held.data_ptr()
 
