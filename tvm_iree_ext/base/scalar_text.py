@@ -87,7 +87,9 @@ def evaluate(
             return value.asobject() if hasattr(value, "asobject") else value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             if node.func.id not in functions:
-                raise refuse(node, f"calls no known function; known are {', '.join(functions)}")
+                raise refuse(
+                    node, f"calls no known function; known are {', '.join(sorted(functions))}"
+                )
             return functions[node.func.id](*map(visit, node.args))
         raise refuse(node, "is not a number, an argument, arithmetic, a comparison or a call")
 

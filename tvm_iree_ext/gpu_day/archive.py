@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from tvm_iree_ext.base.atomic_folder import scratch
+from tvm_iree_ext.base.dtypes import INTEGERS4, numpy_dtype
 from tvm_iree_ext.gpu_day.packed_checks import Packed, PackTask, packed, tasks
 from tvm_iree_ext.gpu_day.packed_models import ModelTask, packed_model
 from tvm_iree_ext.gpu_day.packed_probes import ProbeTask, packed_probe, probe_tasks
@@ -155,10 +156,11 @@ def _modules() -> Iterator[tuple[str, str]]:
 
 
 def _formats() -> bytes:
-    """The values of all types of 8 bits that NumPy lacks, by their bits."""
+    """The values of all types of a byte that NumPy lacks, by their bits."""
     words = np.arange(256, dtype=np.uint8)
     names = [name for name in dir(ml_dtypes) if name.startswith("float8_")]
     values = {name: words.view(getattr(ml_dtypes, name)).astype(np.float64) for name in names}
+    values |= {name: (words & 15).view(numpy_dtype(name)).astype(np.int8) for name in INTEGERS4}
     file = io.BytesIO()
     np.savez(file, **values)
     return file.getvalue()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.comparison import OpenOrder
-from tvm_iree_ext.base.dtypes import numpy_dtype
+from tvm_iree_ext.base.dtypes import WORDS, numpy_dtype
 from tvm_iree_ext.base.errors import ExtError, ScheduleError
 from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.building.kernel_build import build
@@ -104,8 +104,9 @@ def _pack(
         (one.name, one.dtype, want[one.name], tolerance[one.name]) for one in op.signature.results
     ]
     arguments = {
-        one.name: _plain(operands[one.name]) if one.role == "scalar" else operands[one.name]
+        one.name: _passed(value, one.dtype) if one.role == "scalar" else value
         for one in op.signature.arguments
+        for value in (operands[one.name],)
     }
     fills = {}
     if isinstance(task.case, LargeCheck):
@@ -146,7 +147,7 @@ def write_case(
         "arguments": list(arguments),
         "scalars": {key: _plain(one) for key, one in arguments.items() if key not in arrays},
         "fills": fills or {},
-        "results": {key: (want.shape, steps[key]) for key, _, want, _ in results},
+        "results": {key: (want.shape, steps[key], dtype) for key, dtype, want, _ in results},
         "tolerance": {key: (one.absolute, one.relative) for key, *_, one in results},
         "open_order": order and {"axis": order.axis, "keys": order.keys},
         "may_differ": order is not None,
@@ -176,6 +177,9 @@ def keep_loaded(folder: Path, *, ptx: bool = False) -> None:
 def in_words(array: np.ndarray) -> np.ndarray:
     """The array; where NumPy's files have no such type, its bits as integers."""
     array = np.array(array, order="C")
+    if array.dtype.kind == "c":  # of 128 bits two words
+        words = array[..., None].view("uint64")
+        return words if array.dtype.itemsize == 16 else words[..., 0]
     is_known = array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1
     return array if is_known else array.view(f"u{array.dtype.itemsize}")
 
@@ -196,6 +200,13 @@ def _stored(want: np.ndarray, dtype: str, tolerance: Tolerance) -> np.ndarray:
         narrow = want.astype(np.float32)
     is_held = np.isfinite(narrow) == np.isfinite(want)
     return narrow if is_held.all() else want
+
+
+def _passed(value: Any, dtype: str) -> Any:
+    """A number as a kernel takes it: where TVM has no such numbers, its word."""
+    if dtype not in WORDS:
+        return _plain(value)
+    return int(np.asarray(value).astype(numpy_dtype(dtype)).view(WORDS[dtype]))
 
 
 def _plain(value: Any) -> Any:

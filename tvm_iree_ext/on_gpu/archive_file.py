@@ -63,4 +63,8 @@ class ArchiveFile:
             return (words.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
         if dtype in self._values:
             return self._values[dtype][words.view(np.uint8)]
+        if dtype == "complex128":
+            return words.view(dtype)[..., 0]
+        if dtype == "complex64":
+            return words.view(dtype)
         return words.view(np.bool_) if dtype == "bool" else words

@@ -12,6 +12,7 @@ from tvm_iree_ext.programs.relax_import.relax_ops import (
     OpCalls,
     axis_of,
     by_default,
+    check_numbers,
     operand_types,
     shaped,
 )
@@ -62,6 +63,7 @@ class Gathers:
         """The slices that indices of the first ``depth`` axes address; None for a type unknown."""
         try:
             op = gather(*operand_types([source.ty, indices.ty]), dimension_map=tuple(range(depth)))
+            check_numbers(op)
         except OpError:  # such as 8-bit floats
             return None
         extents = [*indices.ty.shape.values, *source.ty.shape.values[depth:]]

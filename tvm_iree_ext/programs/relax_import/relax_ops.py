@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
+from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.ops.base.op import Op
@@ -33,7 +34,12 @@ class OpCalls:
         operands: Sequence[ir.Expr],
         results: Sequence[relax.TensorType],
     ) -> list[ir.Expr]:
-        """What an op gives for operands, of these types."""
+        """What an op gives for operands, of these types.
+
+        Raises:
+            OpError: for elements that the op's function has as words, and Relax as numbers.
+        """
+        check_numbers(op)
         key = self.key_of(op)
         function = op.prim_func().with_attr(OP_ATTRIBUTE, key).without_attr("global_symbol")
         called = relax.call_tir(builder.add_func(function, key), list(operands), list(results))
@@ -41,6 +47,12 @@ class OpCalls:
         if len(results) == 1:
             return [given]
         return [builder.emit(relax.TupleGetItem(given, i)) for i in range(len(results))]
+
+
+def check_numbers(op: Op) -> None:
+    """Raise OpError for an op whose function takes words where Relax has numbers."""
+    if op.in_words is not op:
+        raise OpError(f"{op}: a module of Relax has no words for the elements")
 
 
 def operand_types(kinds: Sequence[relax.TensorType]) -> list[TensorType]:

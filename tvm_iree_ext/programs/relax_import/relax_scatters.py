@@ -10,6 +10,7 @@ from tvm_iree_ext.programs.relax_import.relax_ops import (
     Lower,
     OpCalls,
     by_default,
+    check_numbers,
     operand_types,
 )
 
@@ -39,6 +40,7 @@ class Scatters:
                 unique_indices=False,
                 region=_REGIONS[str(call.attrs.reduction)],
             )
+            check_numbers(op)
         except OpError:  # such as a type that it does not take
             return by_default(builder, call)
         return self._calls(builder, op, [updates, indices, data], [data.ty])[0]
