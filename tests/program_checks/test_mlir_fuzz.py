@@ -11,7 +11,7 @@ from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.mlir import import_program
 from tvm_iree_ext.program_checks import mlir_fuzz
 
-SEED, COUNT = 1, 200
+SEED, COUNT = 1, 120
 
 
 @pytest.fixture(scope="module")
