@@ -128,9 +128,9 @@ def test_parameters_of_a_file_are_given_as_arrays(tmp_path):
     ("parameters", "said"),
     [
         ({}, "the parameter 'w' is not given; pass it as one of parameters"),
-        ({"w": np.zeros((3, 4), "float32")}, "'w' is tensor<3x4xfloat32>; expected tensor<4x3x"),
-        ({"w": np.zeros((4, 3), "float16")}, "'w' is tensor<4x3xfloat16>; expected tensor<4x3x"),
-        ({"w": np.zeros((4, 3), "int32")}, "'w' is tensor<4x3xint32>; expected tensor<4x3xfloat"),
+        ({"w": np.zeros((3, 4), "float32")}, "'w' is tensor<3x4xf32>; expected tensor<4x3x"),
+        ({"w": np.zeros((4, 3), "float16")}, "'w' is tensor<4x3xf16>; expected tensor<4x3x"),
+        ({"w": np.zeros((4, 3), "int32")}, "'w' is tensor<4x3xi32>; expected tensor<4x3xf"),
     ],
 )
 def test_says_which_parameter_does_not_come_as_it_is_declared(parameters, said):

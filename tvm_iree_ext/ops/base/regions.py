@@ -117,6 +117,7 @@ def _of_floats(name: str, dtype: str) -> Callable[[Any], Any]:
             number = tirx.Cast(dtype, number)
         return getattr(tirx, name)(number)
 
+    call.__qualname__ = name  # which Python says where a call of it does not fit
     return call
 
 
