@@ -38,7 +38,7 @@ class _Notes:
 
 def _cell(kinds: Any, group: tuple[str, ...], notes: _Notes, *, in_text: bool) -> str:
     """What stands for a group of types: where they run, or why they are not taken."""
-    refused = {**kinds.refused, **(kinds.in_text if in_text else {})}
+    refused = kinds.refused_in_text if in_text else kinds.refused
     taken = [one for one in group if one not in refused]
     if not taken:
         return "no " + " ".join(dict.fromkeys(notes.mark(refused[one]) for one in group))

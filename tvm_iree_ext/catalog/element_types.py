@@ -32,6 +32,7 @@ class ElementTypes:
         refused: the types that are not taken, each with the reason.
         foreign: for a kind of target, such as ``cuda``, the types that no rule of it takes.
         in_text: the types that an imported program does not have the op of, each with the reason.
+        only_in_text: the types that an imported program has the op of, and Python does not.
         ordinals: names of the operands that are indices, each with a number below which they are.
     """
 
@@ -39,7 +40,14 @@ class ElementTypes:
     refused: Reasons = field(default_factory=dict)
     foreign: Mapping[str, Reasons] = field(default_factory=dict)
     in_text: Reasons = field(default_factory=dict)
+    only_in_text: tuple[str, ...] = ()
     ordinals: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def refused_in_text(self) -> dict[str, str]:
+        """The types that an imported program does not have the op of, each with the reason."""
+        found = {**self.refused, **self.in_text}
+        return {one: why for one, why in found.items() if one not in self.only_in_text}
 
     @property
     def taken(self) -> tuple[str, ...]:
@@ -80,7 +88,6 @@ _FNUZ = {
     }
 }
 _WIDE = {"complex128": "a region over `complex<f64>`, which no integer of a program holds"}
-_BYTES = dict.fromkeys(dtypes.FLOATS8, "programs have these as bytes, which it does not multiply")
 _VECTORS = dict.fromkeys(dtypes.COMPLEX, "MLIR's vectors have no complex elements")
 _SUMS = "sums of products are of floats, and of int8"
 _SHAPE = (3, 5)
@@ -108,7 +115,7 @@ def _online_attention(dtype: str) -> Op:
 def _exp_reduction(dtype: str) -> Op:
     return ops.exp_reduction(
         [_a((3, 5), dtype)],
-        [_a((3,), "float32")] * 2,
+        [_a((3,), "float64" if dtype == "float64" else "float32")] * 2,
         indexing_maps=["(m, k) -> (m, k)", "(m, k) -> (m)", "(m, k) -> (m)"],
         iterator_types=["parallel", "reduction"],
         exp_reduced_operands=[1],
@@ -153,7 +160,6 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
             reason="softmax is of floats",
             complex_="softmax needs an order",
         ),
-        in_text=_BYTES,
     ),
     "iree_linalg_ext.online_attention": ElementTypes(
         _online_attention,
@@ -163,7 +169,6 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
             reason="softmax is of floats",
             complex_="softmax needs an order",
         ),
-        in_text=_BYTES,
     ),
     "iree_linalg_ext.exp_reduction": ElementTypes(
         _exp_reduction, _but(*dtypes.FLOATS, reason="exponentials are of floats from 16 bits")
@@ -173,6 +178,7 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
         _but(
             *dtypes.FLOATS, *dtypes.INTEGERS, reason="bodies are TensorIR, which has no such type"
         ),
+        only_in_text=("int4", *dtypes.FLOATS8, *dtypes.COMPLEX),
     ),
     "iree_linalg_ext.fft": ElementTypes(
         lambda dtype: ops.fft(_a((2, 4), dtype), _a((2, 4), dtype), stage=1),

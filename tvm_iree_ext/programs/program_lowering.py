@@ -42,6 +42,7 @@ from tvm_iree_ext.records.record_choice import lowered
 from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.manifest import Function, ProgramKernel
 from tvm_iree_ext.schedules.dispatch import schedule_loops
+from tvm_iree_ext.tir.byte_parameters import with_words_for_numbers
 from tvm_iree_ext.tir.tensor_scalars import tensor_scalars, with_tensor_scalars
 
 
@@ -151,7 +152,8 @@ def scheduled_program(
             scheduled[var] = schedule_loops(function, target, name)
         else:
             module, origins[name] = lowered(fused.ops[key], target, database=database)
-            made = module[fused.ops[key].entry].with_attr("global_symbol", name)
+            made = with_words_for_numbers(module[fused.ops[key].entry])
+            made = made.with_attr("global_symbol", name)
             scheduled[var] = with_tensor_scalars(made, tensor_scalars(function))
         if IN_PLACE in (function.attrs or {}):
             scheduled[var] = scheduled[var].with_attr(IN_PLACE, function.attrs[IN_PLACE])

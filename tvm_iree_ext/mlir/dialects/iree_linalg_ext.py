@@ -10,6 +10,7 @@ from tvm_iree_ext.mlir.dialects.registry_calls import (
     call_op,
     element_type_of,
     extent_names,
+    factor_type_of,
     is_identity,
     region_of,
     type_of,
@@ -64,7 +65,7 @@ def _attention(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     }
     if mask is not None:
         operands["mask"] = mask
-    types = [type_of(scope, one) for one in (query, key, value)]
+    types = [factor_type_of(scope, one) for one in (query, key, value)]
     if online:
         given["max_dtype"], given["sum_dtype"] = (one.element.storage[0] for one in outs[1:])
         operands |= dict(zip(("output_init", "max_init", "sum_init"), outs, strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import ir, tirx
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.base.dtypes import WORDS
+from tvm_iree_ext.base.dtypes import FLOATS8, WORDS
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.mlir.base.elements import Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
@@ -65,6 +65,17 @@ def type_of(scope: Scope, value: AnyTensor, *, moves: bool = False) -> TensorTyp
     if kind.is_complex or (kind.storage[0] == "uint8" and kind.name != "uint8" and not moves):
         raise Unsupported(f"an operand of {kind.name}")
     return TensorType(extent_names(scope, value.shape), kind.storage[0])
+
+
+def factor_type_of(scope: Scope, value: AnyTensor) -> TensorType:
+    """An operand's type for an op that multiplies, floats of 8 bits as such.
+
+    Raises:
+        Unsupported: for complex numbers and other floats of 8 bits.
+    """
+    if value.element.name in FLOATS8:
+        return TensorType(extent_names(scope, value.shape), value.element.name)
+    return type_of(scope, value)
 
 
 def element_type_of(scope: Scope, value: AnyTensor) -> TensorType:

@@ -194,7 +194,8 @@ def _to_simt_op(scope: Scope, value: form.ParsedValue, whole: TensorType | None 
             f" {list(layout.distributed_shape)}"
         )
     kind = layout.undistributed_shape if whole is None else whole
-    return vector_ext.to_simt(kind, layout, **found.hardware, packed=packed)
+    padding = False if whole is not None and whole.dtype == "bool" else 0
+    return vector_ext.to_simt(kind, layout, **found.hardware, packed=packed, padding=padding)
 
 
 def to_simt(scope: Scope, op: form.ParsedOperation) -> Value:
