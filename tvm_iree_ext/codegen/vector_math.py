@@ -2,18 +2,21 @@
 
 TVM lowers these to calls of the C library, one per element, even in a vectorized loop.  Here they
 become some dozen vector instructions.  log and log1p are within 1 unit in the last place, erf
-within 1.5, exp and exp2 within 2, tanh and sigmoid within 4.  What exp and exp2 give below 2^-125.5
-(float64: 2^-1021.5) becomes zero.  NaN stays NaN.
+within 1.5, exp and exp2 within 1.1, tanh and sigmoid within 4.  exp and exp2 give subnormal
+numbers, but in kernels that say they take exp2 of negative numbers only: there what is below
+2^-125.5 (float64: 2^-1021.5) becomes zero.  NaN stays NaN.
 
     exp2(x)  = 2^n * 2^f,               n = round(x),            f = x - n
     exp(x)   = 2^n * e^r,               n = round(x / ln 2),     r = x - n * ln 2
     log1p(x) = n * ln 2 + log1p(m),     1 + x = 2^n * (1 + m),   m from -0.25 to 0.5
     erf(x)   = x + x p(x^2),            and 1 - e^q(x) from 0.925 on
 
-Other functions are computed in float64: :mod:`.wide_math`.
+Other functions are computed in float64: :mod:`.wide_math`.  tan and tanh of float64 are the C
+library's, one call for each number: TVM's quotients lose up to 17 units.
 
-Where AVX-512 has instructions for x - floor(x) and for y * 2^floor(x), exp2 of a vector is these
-two and 2^f for f from 0 to 1.
+Where AVX-512 has instructions for x - floor(x) and for y * 2^floor(x), exp2 of a vector of negative
+numbers is these two and 2^f for f from 0 to 1.  Elsewhere the latter only scales: a number has the
+same bits in a vector, in its tail and alone.
 """
 
 import math
@@ -131,10 +134,40 @@ _ERF_FROM, _ERF_END = 0.925, 4.0  # from the end on 1 is the nearest number
 _Lowering: TypeAlias = Callable[[Expr, Share], Expr]
 
 _SCALED = "float32x16"
-"""The vectors of which AVX-512 scales each lane by a power of 2."""
+"""The vectors that :func:`_scaled_exp2` takes."""
+
+_SCALING = {"float32x16": ("ps", "int16"), "float64x8": ("pd", "int8")}
+"""The vectors of which AVX-512 scales each lane by a power of 2: by instruction and lanes' mask."""
 
 _DOWNWARDS = 1
 """The instructions' number for rounding to the next integer below."""
+
+
+def _scaled_in_two_steps(value: Expr, total: Expr) -> Expr:
+    """``value * 2^n``, rounded once, of a sum with 1.5 * 2^mantissa whose lowest bits are ``n``."""
+    dtype = str(value.ty.dtype)
+    scalar, _, lanes = dtype.partition("x")
+    form = _FORMATS[scalar]
+    integer = f"int{form.bits}" + (f"x{lanes}" if lanes else "")
+    start = int(np.array(1.5 * 2.0**form.mantissa, scalar).view(f"int{form.bits}"))
+    # n is from -bias - mantissa to bias + 1: each half of it is an exponent of its own.
+    n = tirx.reinterpret(integer, total) - constant(start, integer)
+    first = n >> constant(1, integer)
+    for part in (first, n - first):
+        power = (part + constant(form.bias, integer)) << constant(form.mantissa, integer)
+        value = value * tirx.reinterpret(dtype, power)
+    return value
+
+
+def _scaled_by_instruction(value: Expr, n: Expr) -> Expr:
+    """``value * 2^n``, rounded once, by AVX-512's instruction."""
+    dtype = str(value.ty.dtype)
+    suffix, mask = _SCALING[dtype]
+    return tirx.call_llvm_pure_intrin(
+        dtype,
+        f"llvm.x86.avx512.mask.scalef.{suffix}.512",
+        *(value, n, constant(0.0, dtype), tirx.const(-1, mask), tirx.const(4, "int32")),
+    )
 
 
 def _power(
@@ -143,9 +176,32 @@ def _power(
     coefficients: tuple[float, ...],
     share: Share,
     *,
-    may_overflow: bool = True,
+    has_scaling: bool = False,
 ) -> Expr:
-    """``2^n * p(rest(n))`` for n = round(exponent)."""
+    """``2^n * p(rest(n))`` for n = round(exponent); subnormal numbers are rounded once."""
+    dtype = str(exponent.ty.dtype)
+    form = _FORMATS[dtype.partition("x")[0]]
+    magic = constant(1.5 * 2.0**form.mantissa, dtype)
+    total = share(exponent + magic)
+    n = share(total - magic)
+    value = polynomial(share(rest(n)), coefficients)
+    if has_scaling and dtype in _SCALING:
+        value = _scaled_by_instruction(value, n)
+    else:
+        value = _scaled_in_two_steps(share(value), total)
+    too_large = exponent >= constant(form.bias + 1.0, dtype)
+    value = tirx.Select(too_large, constant(math.inf, dtype), value)
+    too_small = exponent < constant(-form.bias - form.mantissa, dtype)
+    return tirx.Select(too_small, constant(0.0, dtype), value)
+
+
+def _power_of_normal(
+    exponent: Expr,
+    rest: Callable[[Expr], Expr],
+    coefficients: tuple[float, ...],
+    share: Share,
+) -> Expr:
+    """The same of what is no larger than the format; what is below the normal numbers is zero."""
     dtype = str(exponent.ty.dtype)
     scalar, _, lanes = dtype.partition("x")
     form = _FORMATS[scalar]
@@ -157,23 +213,20 @@ def _power(
     power = tirx.reinterpret(integer, total) << constant(form.mantissa, integer)
     value = polynomial(share(rest(total - magic)), tuple(2.0 * c for c in coefficients))
     value = value * tirx.reinterpret(dtype, power)
-    if may_overflow:
-        too_large = exponent >= constant(form.bias + 1.0, dtype)
-        value = tirx.Select(too_large, constant(math.inf, dtype), value)
     too_small = exponent < constant(1.5 - form.bias, dtype)
     return tirx.Select(too_small, constant(0.0, dtype), value)
 
 
-def exp2(x: Expr, share: Share) -> Expr:
-    """2^x, within 2 units in the last place."""
+def exp2(x: Expr, share: Share, *, has_scaling: bool = False) -> Expr:
+    """2^x, within 1.1 units in the last place."""
     form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
-    return _power(x, lambda n: x - n, form.exp2, share)
+    return _power(x, lambda n: x - n, form.exp2, share, has_scaling=has_scaling)
 
 
 def exp2_of_negative(x: Expr, share: Share) -> Expr:
     """2^x for what is negative, zero or NaN: without the compare and select of an overflow."""
     form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
-    return _power(x, lambda n: x - n, form.exp2, share, may_overflow=False)
+    return _power_of_normal(x, lambda n: x - n, form.exp2, share)
 
 
 def _scaled_exp2(coefficients: tuple[float, ...]) -> _Lowering:
@@ -197,8 +250,8 @@ def _scaled_exp2(coefficients: tuple[float, ...]) -> _Lowering:
     return lower
 
 
-def exp(x: Expr, share: Share, *, may_overflow: bool = True) -> Expr:
-    """e^x, within 2 units in the last place."""
+def _exp_by(power: Callable[..., Expr], x: Expr, share: Share, **how: bool) -> Expr:
+    """e^x by a power of 2 and its rest."""
     dtype = str(x.ty.dtype)
     form = _FORMATS[dtype.partition("x")[0]]
     high, low = (constant(part, dtype) for part in form.ln2)
@@ -208,7 +261,12 @@ def exp(x: Expr, share: Share, *, may_overflow: bool = True) -> Expr:
         n = share(n)
         return (x - n * high) - n * low
 
-    return _power(exponent, remainder, form.exp, share, may_overflow=may_overflow)
+    return power(exponent, remainder, form.exp, share, **how)
+
+
+def exp(x: Expr, share: Share, *, has_scaling: bool = False) -> Expr:
+    """e^x, within 1.1 units in the last place."""
+    return _exp_by(_power, x, share, has_scaling=has_scaling)
 
 
 def log1p(x: Expr, share: Share) -> Expr:
@@ -275,7 +333,7 @@ def erf(x: Expr, share: Share) -> Expr:
     size = share(tirx.Select(x < zero, -x, x))
     end = constant(_ERF_END, dtype)
     log_erfc = polynomial(share(tirx.Select(size < end, size, end)), _LOG_ERFC)
-    far = share(one - exp(share(log_erfc), share, may_overflow=False))
+    far = share(one - _exp_by(_power_of_normal, share(log_erfc), share))
     signed = tirx.Select(x < zero, -far, far)
     return tirx.Select(size > constant(_ERF_FROM, dtype), signed, near)
 
@@ -320,6 +378,9 @@ _LOWERINGS: dict[str, tuple[_Lowering, tuple[str, ...]]] = {
     "tirx.tanh": (tanh, ("float32",)),
 }
 
+_LIBRARY_FLOAT64 = {"tirx.tan": "llvm.tan", "tirx.tanh": "llvm.tanh"}
+"""LLVM's intrinsics of float64 that become calls of the C library, one for each lane."""
+
 
 @tirx.transform.prim_func_pass(opt_level=0)
 def lower_vector_math(
@@ -331,7 +392,6 @@ def lower_vector_math(
     """
     attributes = dict(func.attrs or {})
     weights, target = attributes.get(NEGATIVE_EXP2), attributes.get("target")
-    usual = exp2_of_negative if weights else exp2
     scaled = _scaled_exp2(_COARSE_EXP2 if str(weights) == COARSE else _FRACTION_EXP2)
     has_scaling = target is not None and bool(llvm.llvm_cpu_has_features("avx512dq", target))
 
@@ -340,10 +400,14 @@ def lower_vector_math(
         if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
             return wide_math.LOWERINGS[name](*call.args, share)
         function, scalars = _LOWERINGS.get(name, (None, ()))
+        if dtype.partition("x")[0] == "float64" and name in _LIBRARY_FLOAT64:
+            return tirx.call_llvm_pure_intrin(dtype, _LIBRARY_FLOAT64[name], call.args[0])
         if function is None or dtype.partition("x")[0] not in scalars:
             return None
-        if function is exp2:
-            function = scaled if has_scaling and dtype == _SCALED else usual
+        if function is exp2 and weights:
+            function = scaled if has_scaling and dtype == _SCALED else exp2_of_negative
+        if function in (exp, exp2):
+            return function(call.args[0], share, has_scaling=has_scaling)
         return function(call.args[0], share)
 
     def is_ours(call: ir.Call) -> bool:
