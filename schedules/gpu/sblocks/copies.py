@@ -101,6 +101,7 @@ def transposing_layout(
     rows, columns = shape
     down, run = _block(shape, dtype_bits, num_subgroups * subgroup_size, run)
     across = max(1, _SEGMENT_BYTES * 8 // (run * dtype_bits))
+    across = min(across, 1 << (-(-columns // run) - 1).bit_length())
     most = 1 << max(0, -(-rows // down) - 1).bit_length()
     lanes_down = min(max(1, subgroup_size // across), most)
     lanes = (lanes_down, subgroup_size // lanes_down)

@@ -12,6 +12,7 @@ from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
+from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config, matmul_kind
 from tvm_iree_ext.schedules.gpu.products.matmul_planning import check_matmul, plan_matmul
@@ -373,3 +374,11 @@ def test_few_converted_rows_of_an_open_depth_compile():
     lhs, rhs = ops.TensorType((3, "k"), "float32"), ops.TensorType(("n", "k"), "float64")
     op = ops.contraction(lhs, rhs, indexing_maps=maps, result_dtype="float64")
     assert inspect_op(op, "rocm:gfx1100").binary
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"])
+def test_few_columns_of_an_open_depth_have_tiles(target):
+    kind = "int8" if target == "cuda:sm_80" else "float16"
+    op = ops.matmul(ops.TensorType((17, "k"), kind), ops.TensorType(("k", 2), kind))
+    resolved = make_target(target)
+    choose(op, resolved).heuristic(op, resolved)

@@ -5,7 +5,12 @@ import pytest
 from tvm_iree_ext.base.errors import LayoutError, ScheduleError
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.layout.analysis import Placement, bank_conflicts, coalescing
-from tvm_iree_ext.schedules.gpu.sblocks.copies import TileAccess, choose_placement, copy_layout
+from tvm_iree_ext.schedules.gpu.sblocks.copies import (
+    TileAccess,
+    choose_placement,
+    copy_layout,
+    transposing_layout,
+)
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
 
@@ -87,3 +92,8 @@ def test_rows_keep_an_alignment():
         (32, 4), 2, [TileAccess(column, 1, 32)], alignment_bytes=16, swizzles=False
     )
     assert (8 + chosen.placement.pad_bytes) % 16 == 0
+
+
+@pytest.mark.parametrize("hardware", [(1, 32), (2, 32), (1, 64)])
+def test_a_transposing_copy_has_no_more_lanes_across_than_columns(hardware):
+    assert transposing_layout((64, 8), 8, *hardware, run=1).undistributed_shape == (64, 8)
