@@ -51,6 +51,11 @@ def test_constants_are_of_the_operands_type(number, value):
         assert whole.view(kind) == value
 
 
+def test_an_inline_float_of_64_bits_is_a_double_for_moves_of_bits_too():
+    assert constant(242, 64, False, None, False) == 0x3FF0_0000_0000_0000
+    assert constant(242, 32, False, None, False) == 0x3F80_0000
+
+
 def test_a_packed_operand_takes_the_word_that_is_chosen():
     machine = Machine("gfx942", cdna.v_pk_mul_f32(v[0:1], v[2:3], 0.5, opsel_hi=1))
     machine.waves.vector[2] = np.float32(3).view(np.uint32)

@@ -46,7 +46,8 @@ def constant(number: int, bits: int, is_float: bool, literal: int | None, wide_s
     if 193 <= number <= 208:
         return (192 - number) & ((1 << bits) - 1)
     if number in _FLOATS:
-        width = bits if is_float else 32
+        # Of 64 bits it is a double, as in V_MOV_B64: LLVM knows no other (``isInlinableLiteral64``).
+        width = bits if is_float or bits == 64 else 32
         whole = np.array(_FLOATS[number], _FLOAT[width]).view(_UNSIGNED[width])
         return int(whole)
     if number == _LITERAL and literal is not None:
