@@ -57,3 +57,14 @@ def test_numbers_are_passed_by_value_as_words(dtype, number):
         assert run(source, given)[0, 1] == kind.type(number)
     with pytest.raises(CallError, match="expected a number for"):
         run(source, np.datetime64(1, "ns"))
+
+
+def test_a_padding_of_128_bits_keeps_its_highest_bits():
+    tiled = ops.pack(
+        ops.TensorType((1,), "complex128"), inner_dims_pos=[0], inner_tiles=[2], padding_value=-4.0
+    )
+    assert ext.build(tiled)(np.array([1j])).tolist() == [[1j, -4.0]]
+    small = ops.pack(
+        ops.TensorType((1,), "complex128"), inner_dims_pos=[0], inner_tiles=[2], padding_value=4.0
+    )
+    assert ext.build(small)(np.array([1j])).tolist() == [[1j, 4.0]]

@@ -11,6 +11,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.tir.number_words import word_constant
 from tvm_iree_ext.tir.purity import is_guard
 
 _WIDE, _HALF, _BITS = "uint128", "uint64", 64
@@ -60,7 +61,8 @@ def _handlers(halved: dict[int, Any]) -> list[Any]:
             case ir.Var() if hash(value) in bound:
                 return bound[hash(value)][which]
             case tirx.IntImm():
-                return tirx.const((int(value.value) >> _BITS * which) & (1 << 62) - 1, _HALF)
+                word = int(value.value) >> _BITS * which & (1 << _BITS) - 1
+                return word_constant(word, _HALF)
             case tirx.Cast(value=inner):
                 return tirx.Cast(_HALF, mutator.mutate(inner)) if not which else _zero()
             case tirx.Broadcast(value=inner, lanes=lanes):
