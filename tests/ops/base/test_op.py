@@ -96,3 +96,11 @@ def test_the_module_shows_its_ops_and_suggests_them():
     assert not {"on_demand", "did_you_mean", "Any"} & set(dir(ops))
     with pytest.raises(AttributeError, match="no attribute 'attenton'; did you mean 'attention'"):
         ops.attenton  # noqa: B018
+
+
+def test_an_op_of_nothing_multiplies_the_numbers_that_the_op_multiplies():
+    kind = ops.TensorType(("m", "k"), "float8_e4m3fn")
+    product = ops.matmul(kind, ops.TensorType(("k", 4), "float8_e4m3fn"))
+    none = OfNothing(product, "k")
+    assert none.in_words is none
+    assert [str(one.ty.dtype) for one in none.prim_func().params[:1]] == ["float8_e4m3fn"]

@@ -26,6 +26,11 @@ class OfNothing(UncountedOp):
         return self.of.name
 
     @property
+    def own_numbers(self) -> frozenset[str]:  # type: ignore[override]
+        """Those of the op."""
+        return self.of.own_numbers
+
+    @property
     def signature(self) -> Signature:
         """That of the op."""
         return self.of.signature
