@@ -46,7 +46,7 @@ def constant(number: int, bits: int, is_float: bool, literal: int | None, wide_s
     if 193 <= number <= 208:
         return (192 - number) & ((1 << bits) - 1)
     if number in _FLOATS:
-        # Of 64 bits it is a double, as in V_MOV_B64: LLVM knows no other (``isInlinableLiteral64``).
+        # Of 64 bits a double, in V_MOV_B64, too: LLVM knows no other (``isInlinableLiteral64``).
         width = bits if is_float or bits == 64 else 32
         whole = np.array(_FLOATS[number], _FLOAT[width]).view(_UNSIGNED[width])
         return int(whole)
