@@ -188,9 +188,9 @@ def test_extents_may_be_known_at_the_call_only():
         np.testing.assert_array_equal(done.results[1], done.results[0].reshape(-1))
 
 
-def test_loops_whose_end_is_computed_are_refused(tmp_path):
+def test_results_whose_extents_are_computed_are_refused(tmp_path):
     imported = import_program(MLIR / "control.mlir")
-    with pytest.raises(BuildError, match="no loops and branches"):
+    with pytest.raises(BuildError, match="doubled: result 0 has extents that only a run tells"):
         build_program(imported, "rocm:gfx942", folder=tmp_path / "program")
 
 

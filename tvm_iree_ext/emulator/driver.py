@@ -60,6 +60,7 @@ _NOTHING = (
     "hipInit", "hipSetDevice", "hipDeviceSynchronize", "cuInit", "cuDeviceGet",
     "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSynchronize",
     "hipGetDevice", "cuCtxGetCurrent", "cuGraphDestroy", "cuGraphExecDestroy",
+    "hipStreamSynchronize", "cuStreamSynchronize",
 )  # fmt: skip
 
 _SAME = {
@@ -70,6 +71,9 @@ _SAME = {
     "hipFree": "free", "cuMemFree_v2": "free",
     "hipMemcpyHtoDAsync": "to_device", "cuMemcpyHtoDAsync_v2": "to_device",
     "hipMemcpyDtoH": "from_device", "cuMemcpyDtoH_v2": "from_device",
+    "hipMemcpyDtoDAsync": "copy", "cuMemcpyDtoDAsync_v2": "copy",
+    "hipMemsetD8Async": "fill_bytes", "cuMemsetD8Async": "fill_bytes",
+    "hipMemsetD32Async": "fill_words", "cuMemsetD32Async": "fill_words",
     "hipModuleLaunchKernel": "launch", "cuLaunchKernel": "launch",
     "cuDeviceGetAttribute": "attribute", "cuFuncSetAttribute": "set_attribute",
     "cuFuncGetAttribute": "function_attribute", "cuFuncGetParamInfo": "argument",
@@ -290,6 +294,27 @@ class EmulatedDriver:
     def _from_device(self, target: Any, address: Any, size: Any) -> int:
         try:
             ctypes.memmove(target, self.device.memory.read(address.value, size.value), size.value)
+        except ValueError:
+            return _INVALID
+        return 0
+
+    def _copy(self, target: Any, source: Any, size: Any, stream: Any) -> int:
+        memory = self.device.memory
+        try:
+            memory.write(target.value, memory.read(source.value, size.value))
+        except ValueError:
+            return _INVALID
+        return 0
+
+    def _fill_bytes(self, address: Any, word: Any, count: Any, stream: Any) -> int:
+        return self._fill(address.value, word.value.to_bytes(1, "little") * count.value)
+
+    def _fill_words(self, address: Any, word: Any, count: Any, stream: Any) -> int:
+        return self._fill(address.value, word.value.to_bytes(4, "little") * count.value)
+
+    def _fill(self, address: int, content: bytes) -> int:
+        try:
+            self.device.memory.write(address, content)
         except ValueError:
             return _INVALID
         return 0

@@ -17,7 +17,8 @@ from tvm_iree_ext.base.comparison import OpenOrder, first_difference
 from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
 from tvm_iree_ext.on_gpu.filled_arrays import filled, some_rows
-from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
+from tvm_iree_ext.runtime.launch.launcher import Kernels, numpy_type
+from tvm_iree_ext.runtime.launch.plan_steps import bind
 
 _BAND = 4096  # bytes before and after each array
 _BAND_BYTE = 0xA5

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.runtime.launch.launcher import Kernels, bind
+from tvm_iree_ext.runtime.launch.launcher import Kernels
+from tvm_iree_ext.runtime.launch.plan_steps import bind
 
 
 class ResidentCall:

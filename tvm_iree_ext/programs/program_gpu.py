@@ -11,9 +11,9 @@ from tvm_iree_ext.codegen.gpu.cpp_export import device_resources, write_program_
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.programs.base import relax_passes
-from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions
+from tvm_iree_ext.programs.base.relax_passes import prim_functions
+from tvm_iree_ext.programs.launch_plans.program_launch_plan import planned_program, program_plan
 from tvm_iree_ext.programs.program_constants import Constants
-from tvm_iree_ext.programs.program_launch_plan import program_plan
 from tvm_iree_ext.programs.program_lowering import ScheduledProgram
 from tvm_iree_ext.runtime.artifact import write
 from tvm_iree_ext.runtime.manifest import Function, ProgramManifest
@@ -78,11 +78,11 @@ def function_plans(
     Raises:
         BuildError: for what a launch plan cannot say.
     """
-    by_name = {var.name_hint: one for var, one in relax_functions(relax_passes.plan(mod)).items()}
+    program = planned_program(relax_passes.plan(mod), plans)
     known = {parameter.name: parameter for parameter in constants.table()}
     return {
         function.name: program_plan(
-            by_name[function.name], plans, [known[name] for name in function.parameters]
+            program, function.name, [known[name] for name in function.parameters]
         )
         for function in functions
     }

@@ -23,7 +23,8 @@ from tvm_iree_ext.runtime.arrays import Allocator, Port
 from tvm_iree_ext.runtime.cupy_arrays import CupyArray
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
 from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
-from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, number
+from tvm_iree_ext.runtime.launch.launcher import Kernels
+from tvm_iree_ext.runtime.launch.plan_steps import Unmet, bind, number
 from tvm_iree_ext.runtime.launch_graph import Launches
 from tvm_iree_ext.runtime.repeated_calls import RepeatedCalls
 from tvm_iree_ext.runtime.torch_arrays import torch_module
@@ -132,6 +133,8 @@ class GpuFunction:
             return
         ordinal = ordinals.pop() or 0
         kernels = self._kernels(ordinal)
+        if not kernels.is_prepared:  # what is launched is another in each call
+            return
         tell(kernels.gpu, self._known_launches(kernels, ordinal, values, places))
 
     def allocator(self, like: Any) -> Allocator:
@@ -201,9 +204,12 @@ class GpuFunction:
                 addresses[number] = allocate(place.size)
                 if number < results:
                     kernels.gpu.write(addresses[number], place.address, place.size, stream)
-            launches = self._known_launches(kernels, ordinal, values, places)
-            workspace = allocate(launches.bytes) if launches.bytes else 0
-            launches(addresses, workspace, stream)
+            if kernels.is_prepared:
+                launches = self._known_launches(kernels, ordinal, values, places)
+                workspace = allocate(launches.bytes) if launches.bytes else 0
+                launches(addresses, workspace, stream)
+            else:
+                self._follow(kernels, values, places, addresses, allocate, stream)
             if on_host or len(libraries) != 1:
                 kernels.gpu.wait()
             for number in on_host:
@@ -229,10 +235,7 @@ class GpuFunction:
         )
         if (known := self._launches.get(key)) is not None:
             return known
-        pairs = list(zip(self._parameters, values, places, strict=True))
-        numbers: dict[str, Any] = {name: value for name, value, place in pairs if place is None}
-        shapes = {name: place.shape for name, _, place in pairs if place is not None}
-        numbers |= bind(self._plan, shapes, numbers)
+        numbers = self._numbers(values, places)
         with self._lock:
             if len(self._launches) >= _KEPT:
                 self._repeated.forget()
@@ -240,6 +243,36 @@ class GpuFunction:
                     launches.close()
                 self._launches.clear()
             return self._launches.setdefault(key, Launches(kernels, numbers))
+
+    def _numbers(
+        self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"]
+    ) -> dict[str, Any]:
+        """The numbers of a call, and the extents that its arrays' shapes give."""
+        pairs = list(zip(self._parameters, values, places, strict=True))
+        numbers: dict[str, Any] = {name: value for name, value, place in pairs if place is None}
+        shapes = {name: place.shape for name, _, place in pairs if place is not None}
+        return numbers | bind(self._plan, shapes, numbers)
+
+    def _follow(
+        self,
+        kernels: Kernels,
+        values: Sequence[Any],
+        places: Sequence["_ArrayPlace | None"],
+        addresses: Sequence[int],
+        allocate: Allocate,
+        stream: int,
+    ) -> None:
+        """Launch by a plan whose loops and branches the host decides.
+
+        Raises:
+            CallError: where what the plan requires does not hold.
+        """
+        numbers = self._numbers(values, places)
+        named = dict(zip(kernels.arrays, addresses, strict=True))
+        try:
+            kernels.follow(named, numbers, allocate=allocate, stream=stream)
+        except Unmet as error:
+            raise CallError(f"{self._name}: {error}") from None
 
     def _kernels(self, ordinal: int) -> Kernels:
         """The kernels on a GPU, loaded when they are first called there."""

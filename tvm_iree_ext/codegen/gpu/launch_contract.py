@@ -75,6 +75,8 @@ def _launches(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
             yield from _launches([*step["then"], *step["else"]])
         elif "for" in step:
             yield from _launches(step["steps"])
+        elif "while" in step:
+            yield from _launches([*step["before"], *step["steps"]])
 
 
 def _problems(

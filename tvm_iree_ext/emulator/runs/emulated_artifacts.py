@@ -23,7 +23,8 @@ from tvm_iree_ext.emulator.runs.emulated_devices import emulated_driver
 from tvm_iree_ext.emulator.runs.emulated_targets import emulated_obstacle
 from tvm_iree_ext.runtime.artifact import as_folder
 from tvm_iree_ext.runtime.launch.gpu_targets import chip_of
-from tvm_iree_ext.runtime.launch.launcher import Kernels, number, numpy_type
+from tvm_iree_ext.runtime.launch.launcher import Kernels, numpy_type
+from tvm_iree_ext.runtime.launch.plan_steps import number
 from tvm_iree_ext.simulator.runs.simulated_ops import default_target, named_kernel
 from tvm_iree_ext.targets.gpu import chip_names, gpu_chip
 from tvm_iree_ext.targets.names import TargetLike, make_target

@@ -27,6 +27,9 @@ _HIP = {
     "from_device": "hipMemcpyDtoH",
     "launch": "hipModuleLaunchKernel",
     "wait": "hipDeviceSynchronize",
+    "wait_for": "hipStreamSynchronize",
+    "copy": "hipMemcpyDtoDAsync",
+    "fill": {1: "hipMemsetD8Async", 4: "hipMemsetD32Async"},
 }
 _CUDA = {
     "libraries": ("libcuda.so.1", "libcuda.so"),
@@ -40,6 +43,9 @@ _CUDA = {
     "from_device": "cuMemcpyDtoH_v2",
     "launch": "cuLaunchKernel",
     "wait": "cuCtxSynchronize",
+    "wait_for": "cuStreamSynchronize",
+    "copy": "cuMemcpyDtoDAsync_v2",
+    "fill": {1: "cuMemsetD8Async", 4: "cuMemsetD32Async"},
 }
 DRIVERS: dict[str, dict[str, Any]] = {"rocm": _HIP, "cuda": _CUDA}
 """The driver's libraries and functions, by the kind of target."""
@@ -353,6 +359,27 @@ class Gpu:
         if size:
             places = ctypes.c_void_p(target), ctypes.c_void_p(address)
             self.call("from_device", *places, ctypes.c_size_t(size))
+
+    def wait_for(self, stream: int) -> None:
+        """Wait until all is done that a stream was given."""
+        self.call("wait_for", ctypes.c_void_p(stream))
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """Copy on the GPU, in a stream's order."""
+        if size:
+            places = ctypes.c_void_p(target), ctypes.c_void_p(source)
+            self.call("copy", *places, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+
+    def fill(self, address: int, content: bytes, stream: int) -> None:
+        """Write some bytes in a stream's order, which need not stay: they go with the orders."""
+        width = 1 if len(content) % 4 else 4
+        kind = ctypes.c_uint32 if width == 4 else ctypes.c_uint8
+        for at in range(0, len(content), width):
+            word = int.from_bytes(content[at : at + width], "little")
+            self.named(
+                self.names["fill"][width], ctypes.c_void_p(address + at), kind(word),
+                ctypes.c_size_t(1), ctypes.c_void_p(stream),
+            )  # fmt: skip
 
     def prepared(self, function: Any, step: Step) -> "PreparedLaunch":
         """A launch of a kernel with numbers for extents, of which only addresses are left open."""

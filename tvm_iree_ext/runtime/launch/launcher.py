@@ -39,7 +39,9 @@ from tvm_iree_ext.runtime.launch.driver_answers import (
     hip_version,
     kernel_report,
 )
+from tvm_iree_ext.runtime.launch.host_plan import HostCall, HostPlan
 from tvm_iree_ext.runtime.launch.launch_contract import GpuLimits, KernelReport, Step, disagreements
+from tvm_iree_ext.runtime.launch.plan_steps import arrays_of, bind, follow, is_prepared, number
 
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 """Binaries that a driver loads; PTX where the cubin is for another chip."""
@@ -56,84 +58,6 @@ _WORDS = {"bfloat16": "uint16", "float8": "uint8", "int4": "uint8", "bool": "uin
 def numpy_type(dtype: str) -> np.dtype:
     """The type of the elements, or integers of their width."""
     return np.dtype(_WORDS.get(dtype.partition("_")[0], dtype))
-
-
-_ARITHMETIC = (
-    ast.Expression, ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.operator, ast.UnaryOp,
-    ast.unaryop, ast.BoolOp, ast.boolop, ast.Compare, ast.cmpop, ast.IfExp, ast.Call,
-)  # fmt: skip
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "int": int, "float": float}
-
-
-@functools.cache
-def _compiled(text: str) -> Any:
-    tree = ast.parse(text, mode="eval")
-    for node in ast.walk(tree):
-        known = isinstance(node, _ARITHMETIC)
-        if isinstance(node, ast.Call):
-            known = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
-        if not known:
-            raise ValueError(f"the launch plan has {text!r}: {ast.unparse(node)} is no arithmetic")
-    return compile(tree, "<launch plan>", "eval")
-
-
-def number(value: int | str, names: Mapping[str, Any]) -> Any:
-    """Evaluate a number of a plan, given the values of names."""
-    if not isinstance(value, str):
-        return value
-    return eval(_compiled(value), {"__builtins__": {}, **_FUNCTIONS}, names)
-
-
-def bind(
-    plan: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], numbers: Mapping[str, Any]
-) -> dict[str, int]:
-    """The extents that the arrays' shapes give, all of which must fit; some may be ``numbers``."""
-    names: dict[str, int] = {}
-    arrays = [one for one in plan["parameters"] if "shape" in one]
-    for one in arrays:
-        name, shape = one["name"], shapes[one["name"]]
-        if len(shape) != len(one["shape"]):
-            raise ValueError(f"{name} has rank {len(shape)}; expected {len(one['shape'])}")
-        for extent, came in zip(one["shape"], shape, strict=True):
-            if extent in plan["symbols"]:
-                names.setdefault(extent, came)
-    for one in arrays:
-        for axis, (extent, came) in enumerate(zip(one["shape"], shapes[one["name"]], strict=True)):
-            if came != (wanted := number(extent, {**numbers, **names})):
-                raise ValueError(f"{one['name']} axis {axis} has extent {came}; expected {wanted}")
-    return names
-
-
-def follow(steps: Sequence[Step], names: dict[str, Any], do: Callable[[Step], None]) -> None:
-    """Do what a plan says: the steps that are no arithmetic, with numbers for their texts."""
-    for step in steps:
-        if "let" in step:
-            names[step["let"]] = number(step["value"], names)
-        elif "if" in step:
-            follow(step["then"] if number(step["if"], names) else step["else"], names, do)
-        elif "for" in step:
-            start = number(step["from"], names)
-            for count in range(number(step["count"], names)):
-                names[step["for"]] = start + count
-                follow(step["steps"], names, do)
-        else:
-            do({key: _settled(key, value, names) for key, value in step.items()})
-
-
-def _settled(key: str, value: Any, names: Mapping[str, Any]) -> Any:
-    if key == "arguments":
-        return [
-            {**one, "value": number(one["value"], names)} if "value" in one else one
-            for one in value
-        ]
-    if key in _NAMES:
-        return value
-    return (
-        [number(one, names) for one in value] if isinstance(value, list) else number(value, names)
-    )
-
-
-_NAMES = ("allocate", "launch", "tensor_map", "array", "dtype")  # what is no number in a step
 
 
 class PreparedPlan:
@@ -223,6 +147,7 @@ class Kernels:
         self._limits: GpuLimits | None = None
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._known: dict[str, PreparedPlan] = {}
+        self._host_plan: HostPlan | None = None
         self._arrays = [one["name"] for one in self.plan["parameters"] if "shape" in one]
         self._constants: dict[str, int] | None = None if self.plan.get("constants") else {}
         self._lock = threading.Lock()
@@ -263,9 +188,40 @@ class Kernels:
             allocate: what gives addresses of so many bytes that live until all is done.
             stream: of the driver's; 0 is the default stream.
         """
+        if not self.is_prepared:
+            self.follow(arrays, numbers, allocate=allocate, stream=stream)
+            return
         prepared = self.prepared(numbers)
         taken = [allocate(size) for size in prepared.workspaces]
         prepared([*[arrays[name] for name in self.arrays], *taken], stream)
+
+    @functools.cached_property
+    def is_prepared(self) -> bool:
+        """Whether the numbers of a call say what is launched; else see :meth:`follow`."""
+        return is_prepared(self.plan["steps"])
+
+    def follow(
+        self,
+        arrays: Mapping[str, int],
+        numbers: Mapping[str, Any],
+        *,
+        allocate: Callable[[int], int],
+        stream: int = 0,
+    ) -> None:
+        """The same for a plan whose loops and branches the host decides, as of :meth:`enqueue`.
+
+        Raises:
+            Unmet: where what the plan requires does not hold.
+        """
+        if self._host_plan is None:
+            self._host_plan = HostPlan(self.plan["steps"], self._stretch)
+        names, addresses = dict(numbers), {**self.constants(), **arrays}
+        self._host_plan(HostCall(self.gpu, names, addresses, allocate, stream))
+
+    def _stretch(self, steps: Sequence[Step], names: dict[str, Any]) -> PreparedPlan:
+        constants = self.constants()
+        arrays = [name for name in arrays_of(steps) if name not in constants]
+        return PreparedPlan(self.gpu, self._launches(steps, names), arrays, lambda: constants)
 
     @property
     def arrays(self) -> Sequence[str]:
@@ -276,11 +232,22 @@ class Kernels:
         """What is done for some numbers; kept, since most calls have those of an earlier one.
 
         Raises:
-            LaunchError: for a launch that the kernel or the GPU does not take.
+            LaunchError: for a launch that the kernel or the GPU does not take, and where the host
+                decides what is launched.
         """
+        if not self.is_prepared:
+            raise LaunchError("what is launched hangs on what kernels compute; see Kernels.follow")
         key = repr(numbers)  # by their text: 0.0 is equal to -0.0
         if (known := self._known.get(key)) is not None:
             return known
+        steps = self._launches(self.plan["steps"], dict(numbers))
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        made = self._known[key] = PreparedPlan(self.gpu, steps, self._arrays, self.constants)
+        return made
+
+    def _launches(self, plan: Sequence[Step], names: dict[str, Any]) -> list[Step | PreparedLaunch]:
+        """What steps of the plan do for the values of names, which they add to."""
         steps: list[Step | PreparedLaunch] = []
 
         def do(step: Step) -> None:
@@ -290,11 +257,8 @@ class Kernels:
                 self._check(step)
                 steps.append(self.gpu.prepared(self._function(step["launch"]), step))
 
-        follow(self.plan["steps"], dict(numbers), do)
-        if len(self._known) >= _KEPT:
-            self._known.clear()
-        made = self._known[key] = PreparedPlan(self.gpu, steps, self._arrays, self.constants)
-        return made
+        follow(plan, names, do)
+        return steps
 
     def _check(self, step: Step) -> None:
         """Check a launch beside what was loaded, and what the driver says of the GPU."""

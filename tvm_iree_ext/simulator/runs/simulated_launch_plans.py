@@ -11,7 +11,7 @@ from tvm import ir, tirx
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.runtime.launch.launch_contract import Step
-from tvm_iree_ext.runtime.launch.launcher import bind, follow, number
+from tvm_iree_ext.runtime.launch.plan_steps import Unmet, bind, follow, number
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
 from tvm_iree_ext.simulator.simulated_launch import (
@@ -58,7 +58,10 @@ def simulate_plan(
         numbers = bind(plan, shapes, followed.numbers)
     except ValueError as error:
         raise SimulationError(str(error)) from None
-    follow(plan["steps"], numbers | followed.numbers, followed.do)
+    try:
+        follow(plan["steps"], numbers | followed.numbers, followed.do)
+    except Unmet as error:
+        raise SimulationError(str(error)) from None
     return followed.done
 
 
@@ -79,11 +82,15 @@ def used_arrays(
     """The arrays that a kernel of a plan loads from, or stores into."""
     found: set[str] = set()
     for step in steps:
-        for inner in ("then", "else", "steps"):
+        for inner in ("then", "else", "before", "steps"):
             if isinstance(step.get(inner), list) and "tensor_map" not in step:
                 found |= used_arrays(step[inner], kernels, how)
         if "tensor_map" in step and how == "loaded":
             found.add(step["array"])
+        if ("copy" in step or "read" in step) and how == "loaded":
+            found.add(step["array"])
+        if how == "stored":
+            found |= {step[kind] for kind in ("copy", "write") if kind in step}
         if "launch" in step:
             kernel = kernels[step["launch"]]
             used = getattr(look_ahead(kernel.body), how)
@@ -140,9 +147,18 @@ class _Followed:
             name: np.full(one.nbytes, name in full) for name, one in self.arrays.items()
         }
 
-    def do(self, step: Step) -> None:
-        """A step, with numbers for its texts."""
-        if "allocate" in step:
+    def do(self, step: Step) -> int | None:
+        """A step, with numbers for its texts; the number that it reads."""
+        if "read" in step:
+            return self._read(step)
+        if "write" in step:
+            value = np.array(step["value"]).astype(element_type(step["dtype"]))
+            self._fill(step["write"], value.reshape(1).view(np.uint8), True)
+        elif "copy" in step:
+            size = step["bytes"]
+            content = self._bytes(step["array"])[:size]
+            self._fill(step["copy"], content, self.written[step["array"]][:size])
+        elif "allocate" in step:
             name = step["allocate"]
             self.allocated.add(name)
             self.arrays[name] = np.zeros(step["bytes"], np.uint8)
@@ -151,6 +167,29 @@ class _Followed:
             self.maps[step["tensor_map"]] = self._tensor_map(step)
         elif 0 not in step["grid"]:
             self._launch(step)
+        return None
+
+    def _bytes(self, name: str) -> np.ndarray:
+        """The bytes of an array, which are its memory."""
+        return self.arrays[name].reshape(-1).view(np.uint8)
+
+    def _fill(self, name: str, content: np.ndarray, is_written: Any) -> None:
+        """Have an array begin with some bytes; ``is_written`` says which have contents."""
+        self._bytes(name)[: len(content)] = content
+        self.written[name][: len(content)] = is_written
+
+    def _read(self, step: Step) -> int:
+        """The number at a place of an array.
+
+        Raises:
+            SimulationError: where nothing was written there.
+        """
+        kind = element_type(step["dtype"])
+        start = step["at"] * kind.itemsize
+        span = slice(start, start + kind.itemsize)
+        if not self.written[step["array"]][span].all():
+            raise SimulationError(f"the host reads {step['array']}, which has no contents yet")
+        return int(self._bytes(step["array"])[span].view(kind)[0])
 
     def _tensor_map(self, step: Step) -> TensorMap:
         """One whose dims, strides and box have the fastest first, which here come last."""

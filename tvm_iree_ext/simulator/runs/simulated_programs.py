@@ -16,7 +16,7 @@ from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_gpu import function_plans, kernel_module
 from tvm_iree_ext.programs.program_lowering import scheduled_program
 from tvm_iree_ext.records.record_files import DatabaseLike
-from tvm_iree_ext.runtime.launch.launcher import bind, number
+from tvm_iree_ext.runtime.launch.plan_steps import bind, number
 from tvm_iree_ext.runtime.strided_arrays import StridedPort
 from tvm_iree_ext.simulator.runs.simulated_launch_plans import simulate_plan
 from tvm_iree_ext.simulator.simulated_launch import Simulation

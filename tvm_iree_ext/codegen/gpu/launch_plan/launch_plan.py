@@ -14,6 +14,18 @@ A launch plan is JSON, so that a deployment follows it without TVM:
                {"for": "i", "from": 0, "count": "n", "steps": [...]},
                {"tensor_map": "x_map", "array": "x", ...}]}    CUDA's, which a kernel takes by value
 
+Programs whose loops and branches hang on what kernels compute have further steps, with which the
+host waits for the GPU or works on its memory:
+
+    {"read": "count", "array": "x", "dtype": "int64", "at": 0}     a number for a name
+    {"write": "x", "dtype": "int64", "value": "turn"}              a number into an array
+    {"copy": "y", "array": "x", "bytes": "n * 4"}                  an array into another's memory
+    {"while": "turn < count", "before": [...], "steps": [...]}     ``before`` each look, steps after
+    {"require": "count > 0", "message": "..."}                     else the call fails
+
+A name that is given a number again has that from then on, and memory that is allocated again may
+be the same.
+
 Numbers are integers, or texts in Python's arithmetic over names: ``+ - * / // % & | ^ << >>``,
 comparisons, ``and or not``, ``a if c else b``, ``min``, ``max``, ``int`` and ``float``.
 """

@@ -1,0 +1,49 @@
+"""Arrays of a launch plan that is being made: their names, their extents, what is known of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tvm import DataType
+
+Count = int | str
+"""A number, or its text in the plan's arithmetic."""
+
+
+@dataclass(frozen=True)
+class PlannedArray:
+    """An array of a plan.
+
+    Attributes:
+        name: of its memory in the plan.
+        dtype: of its elements.
+        shape: numbers, or texts over names of the plan.
+        number: what it holds, where it has one element that is known already.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Count, ...]
+    number: int | None = None
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of an element."""
+        return -(-DataType(self.dtype).bits // 8)
+
+    @property
+    def bytes(self) -> Count:
+        """Bytes of all elements."""
+        return product([*self.shape, self.item_bytes])
+
+
+def product(factors: Iterable[Count]) -> Count:
+    """The product of numbers and texts."""
+    known, texts = 1, []
+    for factor in factors:
+        if isinstance(factor, int):
+            known *= factor
+        else:
+            texts.append(factor if factor.isidentifier() else f"({factor})")
+    if not texts or not known:
+        return known
+    return " * ".join(texts if known == 1 else [*texts, str(known)])
