@@ -270,7 +270,7 @@ class GpuFunction:
         numbers = self._numbers(values, places)
         named = dict(zip(kernels.arrays, addresses, strict=True))
         try:
-            kernels.follow(named, numbers, allocate=allocate, stream=stream)
+            kernels.enqueue(named, numbers, allocate=allocate, stream=stream)
         except Unmet as error:
             raise CallError(f"{self._name}: {error}") from None
 

@@ -120,3 +120,36 @@ def test_extents_that_a_call_tells(tmp_path):
         np.testing.assert_array_equal(program(x, np.int64(count), np.int64(1)), (count + 1) * x * x)
     with pytest.raises(CallError, match="step of a loop is below 1"):
         program(x, np.int64(1), np.int64(-1))
+
+
+GROWN = """
+func.func @grown(%x: tensor<?xf32>, %n: index) -> tensor<f32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %0 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> (tensor<?xf32>) {
+    %1 = tensor.concat dim(0) %a, %a : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+    scf.yield %1 : tensor<?xf32>
+  }
+  %e = tensor.empty() : tensor<f32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %s = linalg.reduce ins(%0 : tensor<?xf32>) outs(%z : tensor<f32>) dimensions = [0]
+    (%in: f32, %sum: f32) {
+      %1 = arith.addf %in, %sum : f32
+      linalg.yield %1 : f32
+    }
+  return %s : tensor<f32>
+}
+"""
+
+
+def test_what_grows_from_round_to_round(tmp_path):
+    """Memory of a state that grows moves, while the round's kernels read it where it was."""
+    (tmp_path / "grown.mlir").write_text(GROWN)
+    grown = import_program(tmp_path / "grown.mlir")
+    program = build_program(grown, "rocm:gfx942", folder=tmp_path / "program", database=())
+    reads = [step for step in program.manifest.launch["grown"]["steps"] if "read" in step]
+    assert len(reads) == 1  # where the loop ends: its start and its step are numbers
+    program = emulated_program(program.folder)
+    for count in (3, 0, 1):
+        assert program(row(1, 2, 3), np.int64(count)) == 6 * 2**count

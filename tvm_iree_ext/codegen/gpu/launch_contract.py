@@ -24,6 +24,7 @@ from tvm_iree_ext.runtime.launch.launch_contract import (
     disagreements,
     scalar_bytes,
 )
+from tvm_iree_ext.runtime.launch.plan_steps import blocks_of
 from tvm_iree_ext.targets.gpu import GpuChip, occupancy
 
 
@@ -71,12 +72,8 @@ def _launches(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     for step in steps:
         if "launch" in step:
             yield step
-        elif "if" in step:
-            yield from _launches([*step["then"], *step["else"]])
-        elif "for" in step:
-            yield from _launches(step["steps"])
-        elif "while" in step:
-            yield from _launches([*step["before"], *step["steps"]])
+        for block in blocks_of(step):
+            yield from _launches(block)
 
 
 def _problems(

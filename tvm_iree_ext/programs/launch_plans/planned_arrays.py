@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from tvm import DataType
+from tvm_iree_ext.base.dtypes import item_bytes
 
 Count = int | str
 """A number, or its text in the plan's arithmetic."""
@@ -26,14 +27,14 @@ class PlannedArray:
     number: int | None = None
 
     @property
-    def item_bytes(self) -> int:
-        """Bytes of an element."""
-        return -(-DataType(self.dtype).bits // 8)
-
-    @property
     def bytes(self) -> Count:
         """Bytes of all elements."""
-        return product([*self.shape, self.item_bytes])
+        return product([*self.shape, item_bytes(self.dtype)])
+
+
+def says_extents(kind: Any) -> bool:
+    """Whether a tensor's type says its extents, and not their count alone."""
+    return getattr(kind.shape, "values", None) is not None
 
 
 def product(factors: Iterable[Count]) -> Count:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tvm_iree_ext.programs.launch_plans.planned_arrays import Count, PlannedArray
+from tvm_iree_ext.programs.launch_plans.planned_arrays import Count, PlannedArray, says_extents
 from tvm_iree_ext.programs.launch_plans.planned_steps import PlannedSteps, Step
 from tvm_iree_ext.tir.tir_expressions import known
 
@@ -94,11 +94,8 @@ class ControlPlanner:
         plan, (selector, *rest) = self._plan, given
         chosen = plan.number_of(selector)
         results = [self._result(place) for place in range(len(self._types))]
-        ready = {
-            place: one
-            for place, (one, kind) in enumerate(zip(results, self._types, strict=True))
-            if getattr(kind.shape, "values", None) is not None
-        }
+        kinds = enumerate(self._types)
+        ready = {place: results[place] for place, kind in kinds if says_extents(kind)}
         ways: list[list[Step]] = []
         for region in what["regions"]:
             captured, rest = _split(rest, region["captured"])
@@ -192,17 +189,15 @@ class ControlPlanner:
     def _result(self, place: int) -> PlannedArray:
         """Where a branch's result lies; its memory is taken here if its extents are known."""
         plan, kind, home = self._plan, self._types[place], self._homes.get(place)
-        values = getattr(kind.shape, "values", None)
-        is_open = values is None
-        shape: tuple[Count, ...]
-        if values is None:
-            shape = tuple(plan.fresh("extent") for _ in range(kind.ndim))
+        is_known, shape = says_extents(kind), tuple[Count, ...]()
+        if is_known:
+            shape = tuple(plan.number(one) for one in kind.shape.values)
         else:
-            shape = tuple(plan.number(one) for one in values)
+            shape = tuple(plan.fresh("extent") for _ in range(kind.ndim))
         if home is not None:
             return PlannedArray(home.name, home.dtype, shape)
         result = PlannedArray(plan.fresh("result"), str(kind.dtype), shape)
-        if not is_open:
+        if is_known:
             plan.allocate(result)
         return result
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
-from tvm import DataType, ir, relax, tirx
+from tvm import ir, relax, tirx
 
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
@@ -25,7 +25,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     resolved,
     source,
 )
-from tvm_iree_ext.programs.launch_plans.planned_arrays import Count, PlannedArray
+from tvm_iree_ext.programs.launch_plans.planned_arrays import Count, PlannedArray, says_extents
 from tvm_iree_ext.programs.launch_plans.planned_control import ControlPlanner
 from tvm_iree_ext.programs.launch_plans.planned_steps import PlannedSteps, Step
 from tvm_iree_ext.programs.launch_plans.renamed_steps import RenamedSteps
@@ -59,14 +59,15 @@ def planned_program(planned: ir.IRModule, plans: Mapping[str, Plan]) -> PlannedP
 
 
 def _stored(function: tirx.PrimFunc) -> int | None:
-    """The integer that a function stores, which does nothing else."""
-    if len(function.params) != 1:
+    """The integer that a function stores, which does nothing else; maybe by way of registers."""
+    if len(function.params) != 1 or len(getattr(function.params[0], "shape", [None])):
         return None
     stores: list[Any] = []
     tvm_ffi.structural_walk(function.body, (tirx.BufferStore, stores.append))
-    values = [one.value for one in stores if not len(one.buffer.shape)]
-    is_number = len(stores) == len(values) == 1 and isinstance(values[0], tirx.IntImm)
-    return int(values[0].value) if is_number else None
+    values = [one.value for one in stores if not isinstance(one.value, ir.TensorLoad)]
+    numbers = {int(one.value) for one in values if isinstance(one, tirx.IntImm)}
+    is_number = len(numbers) == 1 and all(isinstance(one, tirx.IntImm) for one in values)
+    return numbers.pop() if is_number else None
 
 
 def program_plan(program: PlannedProgram, name: str, constants: Sequence[Parameter]) -> Plan:
@@ -176,9 +177,10 @@ class FunctionPlanner(PlannedSteps):
         return self._arrays[value]
 
     def _typed(self, name: str, kind: Any) -> PlannedArray:
-        return PlannedArray(
-            name, str(kind.dtype), tuple(self.number(one) for one in kind.shape.values)
-        )
+        return PlannedArray(name, str(kind.dtype), self._extents(kind.shape))
+
+    def _extents(self, shape: Any) -> tuple[Count, ...]:
+        return tuple(self.number(extent) for extent in shape.values)
 
     def _run(self, function: relax.Function) -> None:
         """Add the steps of a function's bindings."""
@@ -229,7 +231,8 @@ class FunctionPlanner(PlannedSteps):
                 self.require(f"({expected}) == ({value})", message)
         self._alias(binding.var, binding.value)
         if not is_shape:
-            self._arrays[binding.var] = self._with_extents(self.array(binding.value), kind.values)
+            array = self.array(binding.value)
+            self._arrays[binding.var] = replace(array, shape=self._extents(kind))
 
     def _add_call(self, var: Any, call: Any) -> None:
         name = str(getattr(call.op, "name", ""))
@@ -241,19 +244,16 @@ class FunctionPlanner(PlannedSteps):
             *taken, shape = given.fields
             self._launch(callee.name_hint, [*taken, *shape.values])
         elif name == "relax.memory.alloc_storage":
-            size = self._size(call.args[0].values, "uint8")
-            self._arrays[var] = self._new(var, "uint8", (size,))
+            self._arrays[var] = self._new(var, "uint8", self._extents(call.args[0]))
         elif name == "relax.memory.alloc_tensor":
             storage, offset, shape, dtype = call.args[:4]
             if int(getattr(offset, "value", 0)):
                 raise BuildError(f"a launch plan has no tensors inside others: {_line(call)}")
-            extents = tuple(self.number(extent) for extent in shape.values)
             memory = self.array(storage).name
-            self._arrays[var] = PlannedArray(memory, str(dtype.value), extents)
+            self._arrays[var] = PlannedArray(memory, str(dtype.value), self._extents(shape))
         elif name == "relax.builtin.alloc_tensor":
             shape, dtype = call.args[:2]
-            extents = tuple(self.number(extent) for extent in shape.values)
-            self._arrays[var] = self._new(var, str(dtype.value), extents)
+            self._arrays[var] = self._new(var, str(dtype.value), self._extents(shape))
         elif name in VIEWS:
             self._arrays[var] = self._viewed(call.args[0], var.ty)
         elif name == "relax.tensor_to_shape":
@@ -269,23 +269,14 @@ class FunctionPlanner(PlannedSteps):
             raise BuildError(f"{what} is done by the virtual machine of a CPU, not on a GPU")
 
     def _viewed(self, value: Any, kind: Any) -> PlannedArray:
-        array, extents = self.array(value), getattr(kind.shape, "values", None)
-        return array if extents is None else self._with_extents(array, extents)
-
-    def _with_extents(self, array: PlannedArray, extents: Sequence[Any]) -> PlannedArray:
-        return replace(array, shape=tuple(self.number(extent) for extent in extents))
+        array = self.array(value)
+        return replace(array, shape=self._extents(kind.shape)) if says_extents(kind) else array
 
     def _computed_extents(self, array: PlannedArray, count: int) -> list[Count]:
         extents = [self.number_of(array, place) for place in range(count)]
         for extent in extents:
             self.require(f"{extent} >= 0", "an extent that is computed is below 0")
         return extents
-
-    def _size(self, shape: Sequence[Any], dtype: str) -> Count:
-        size: Any = tirx.const(-(-DataType(dtype).bits // 8), "int64")
-        for extent in shape:
-            size = size * (extent if extent.ty.dtype == "int64" else tirx.Cast("int64", extent))
-        return self.number(size)
 
     def _new(self, var: Any, dtype: str, shape: tuple[Count, ...]) -> PlannedArray:
         """Memory of the plan's own, or where the tensor is to lie."""
@@ -333,7 +324,7 @@ def _returned(function: relax.Function) -> list[tuple[Any, Any]]:
 
 def _is_told(kind: Any, known: set[Any]) -> bool:
     """Whether what a caller gives says all extents of a type."""
-    if getattr(kind.shape, "values", None) is None:
+    if not says_extents(kind):
         return False
     used: list[ir.Var] = []
     for extent in kind.shape.values:

@@ -10,6 +10,7 @@ An artifact's ``launch.py`` holds this module, too.
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -17,7 +18,13 @@ import numpy as np
 
 from tvm_iree_ext.runtime.launch.driver import Gpu
 from tvm_iree_ext.runtime.launch.launch_contract import Step
-from tvm_iree_ext.runtime.launch.plan_steps import free_names, is_prepared, names_given, number
+from tvm_iree_ext.runtime.launch.plan_steps import (
+    allocations,
+    free_names,
+    is_prepared,
+    names_given,
+    number,
+)
 
 _KEPT = 64  # other numbers, for which it is known what a stretch launches
 
@@ -103,6 +110,8 @@ class HostPlan:
     """
 
     def __init__(self, steps: Sequence[Step], prepare: Prepare) -> None:
+        counts = Counter(allocations(steps))
+        self._again = {name for name, count in counts.items() if count > 1}
         self._run = self._block(steps, prepare)
 
     def __call__(self, call: HostCall) -> None:
@@ -115,7 +124,7 @@ class HostPlan:
 
     def _block(self, steps: Sequence[Step], prepare: Prepare) -> Callable[[HostCall], None]:
         actions: list[Callable[[HostCall], None]] = []
-        for is_whole, group in itertools.groupby(steps, lambda step: is_prepared([step])):
+        for is_whole, group in itertools.groupby(steps, self._is_prepared):
             if is_whole:
                 actions.append(Stretch(list(group), prepare))
             else:
@@ -127,7 +136,16 @@ class HostPlan:
 
         return run
 
+    def _is_prepared(self, step: Step) -> bool:
+        """Whether a step may stand in a stretch, all memory of which is taken before it starts.
+
+        Memory that is taken again may move, and steps before that use it where it was.
+        """
+        return is_prepared([step]) and self._again.isdisjoint(allocations([step]))
+
     def _action(self, step: Step, prepare: Prepare) -> Callable[[HostCall], None]:
+        if "allocate" in step:
+            return functools.partial(_allocate, step)
         if "read" in step:
             return functools.partial(_read, step)
         if "write" in step:
@@ -160,6 +178,10 @@ class HostPlan:
                 before(call)
 
         return loop
+
+
+def _allocate(step: Step, call: HostCall) -> None:
+    call.take(step["allocate"], call.value(step["bytes"]))
 
 
 def _read(step: Step, call: HostCall) -> None:

@@ -180,16 +180,23 @@ class Kernels:
         allocate: Callable[[int], int],
         stream: int = 0,
     ) -> None:
-        """Launch what the plan says, on a stream, and do not wait.
+        """Launch what the plan says, on a stream; wait only for numbers that the host reads.
 
         Args:
             arrays: addresses on the GPU, by the parameters' names.
             numbers: the other parameters, and the extents that shapes give (:func:`bind`).
             allocate: what gives addresses of so many bytes that live until all is done.
             stream: of the driver's; 0 is the default stream.
+
+        Raises:
+            LaunchError: for a launch that the kernel or the GPU does not take.
+            Unmet: where what the plan requires does not hold.
         """
         if not self.is_prepared:
-            self.follow(arrays, numbers, allocate=allocate, stream=stream)
+            if self._host_plan is None:
+                self._host_plan = HostPlan(self.plan["steps"], self._stretch)
+            addresses = {**self.constants(), **arrays}
+            self._host_plan(HostCall(self.gpu, dict(numbers), addresses, allocate, stream))
             return
         prepared = self.prepared(numbers)
         taken = [allocate(size) for size in prepared.workspaces]
@@ -197,26 +204,8 @@ class Kernels:
 
     @functools.cached_property
     def is_prepared(self) -> bool:
-        """Whether the numbers of a call say what is launched; else see :meth:`follow`."""
+        """Whether the numbers of a call say what is launched; else kernels do, in the call."""
         return is_prepared(self.plan["steps"])
-
-    def follow(
-        self,
-        arrays: Mapping[str, int],
-        numbers: Mapping[str, Any],
-        *,
-        allocate: Callable[[int], int],
-        stream: int = 0,
-    ) -> None:
-        """The same for a plan whose loops and branches the host decides, as of :meth:`enqueue`.
-
-        Raises:
-            Unmet: where what the plan requires does not hold.
-        """
-        if self._host_plan is None:
-            self._host_plan = HostPlan(self.plan["steps"], self._stretch)
-        names, addresses = dict(numbers), {**self.constants(), **arrays}
-        self._host_plan(HostCall(self.gpu, names, addresses, allocate, stream))
 
     def _stretch(self, steps: Sequence[Step], names: dict[str, Any]) -> PreparedPlan:
         constants = self.constants()
@@ -236,7 +225,7 @@ class Kernels:
                 decides what is launched.
         """
         if not self.is_prepared:
-            raise LaunchError("what is launched hangs on what kernels compute; see Kernels.follow")
+            raise LaunchError("what is launched hangs on what kernels compute; see Kernels.enqueue")
         key = repr(numbers)  # by their text: 0.0 is equal to -0.0
         if (known := self._known.get(key)) is not None:
             return known

@@ -128,18 +128,25 @@ def is_prepared(steps: Sequence[Step]) -> bool:
     return True
 
 
+def allocations(steps: Sequence[Step]) -> Iterator[str]:
+    """The arrays that steps allocate, each as often as there is a step that does."""
+    for step in steps:
+        if "allocate" in step:
+            yield step["allocate"]
+        for block in blocks_of(step):
+            yield from allocations(block)
+
+
 def arrays_of(steps: Sequence[Step]) -> dict[str, None]:
     """The arrays that launches and tensor maps take, in order; not those that steps allocate."""
     found: dict[str, None] = {}
-    allocated = set()
     for step in steps:
-        if "allocate" in step:
-            allocated.add(step["allocate"])
         for one in (step, *step.get("arguments", ())):
             if "array" in one:
                 found.setdefault(one["array"])
         for block in blocks_of(step):
             found |= arrays_of(block)
+    allocated = {*allocations(steps)}
     return {name: None for name in found if name not in allocated}
 
 

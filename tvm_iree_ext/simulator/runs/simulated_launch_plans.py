@@ -11,7 +11,7 @@ from tvm import ir, tirx
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.runtime.launch.launch_contract import Step
-from tvm_iree_ext.runtime.launch.plan_steps import Unmet, bind, follow, number
+from tvm_iree_ext.runtime.launch.plan_steps import Unmet, bind, blocks_of, follow, number
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
 from tvm_iree_ext.simulator.simulated_launch import (
@@ -82,9 +82,8 @@ def used_arrays(
     """The arrays that a kernel of a plan loads from, or stores into."""
     found: set[str] = set()
     for step in steps:
-        for inner in ("then", "else", "before", "steps"):
-            if isinstance(step.get(inner), list) and "tensor_map" not in step:
-                found |= used_arrays(step[inner], kernels, how)
+        for block in blocks_of(step):
+            found |= used_arrays(block, kernels, how)
         if "tensor_map" in step and how == "loaded":
             found.add(step["array"])
         if ("copy" in step or "read" in step) and how == "loaded":
