@@ -29,12 +29,14 @@ QUICK = [
     ("iree_linalg_ext.arg_compare", "float8_e5m2"),
     ("iree_linalg_ext.attention", "float8_e4m3fn"),
     ("iree_vector_ext.transfer_gather", "bool"),
+    ("tvm_iree_ext.contraction", "int4"),
     ("iree_vector_ext.to_simt", "complex128"),
 ]
 SIMULATED = [
     ("iree_linalg_ext.map_store", "complex128"),
     ("iree_linalg_ext.sort", "float8_e5m2"),
     ("iree_linalg_ext.scatter", "int4"),
+    ("tvm_iree_ext.contraction", "uint4"),
 ]
 
 

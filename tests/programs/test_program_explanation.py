@@ -62,7 +62,7 @@ SUM = "%p = arith.mulf %x, %y : f32\n%t = arith.addf %s, %p : f32"
         (
             "linalg.matmul",
             ("4x4xi32", "4x4xi32", "4x4xi32"),
-            "int32 times int32 in int32; expected floats, or int8 in int32",
+            "int32 times int32 in int32; expected floats, or int8 and int4 in int32",
         ),
         (
             "linalg.conv_3d",
@@ -73,7 +73,7 @@ SUM = "%p = arith.mulf %x, %y : f32\n%t = arith.addf %s, %p : f32"
         (
             "linalg.conv_2d_nhwc_hwcf",
             ("1x6x6x4xi32", "3x3x4x4xi32", "1x4x4x4xi32"),
-            "int32 times int32 in int32; expected floats, or int8 in int32",
+            "int32 times int32 in int32; expected floats, or int8 and int4 in int32",
         ),
     ],
     ids=["integers", "three_dims", "integer_convolution"],

@@ -34,7 +34,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The result by :mod:`tvm_iree_ext.reference`, in float64; integers as they are stored."""
     assert isinstance(op, Contraction)
     result = reference.contraction(
-        operands["lhs"],
+        _plain(operands["lhs"]),
         _factors(op, operands),
         [operands[name] for name in op.others],
         lhs_axes=_axes(op, "lhs"),
@@ -52,10 +52,15 @@ def _axes(op: Contraction, name: str) -> list[int | None]:
     return [axis[0] if axis else None for axis in op.maps[name].axes]
 
 
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Integers of 4 bits as int8, which NumPy knows for integers."""
+    return array.astype(np.int8) if str(array.dtype) in dtypes.INTEGERS4 else array
+
+
 def _factors(op: Contraction, operands: Values) -> np.ndarray:
     """Factors of lhs' elements, with rhs' axes."""
     if op.prologue is None:
-        return operands["rhs"]
+        return _plain(operands["rhs"])
     return reference.prologue_factors(
         operands["rhs"],
         [operands[name] for name in op.beside_rhs],
@@ -117,13 +122,18 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     """Any maps or a product of matrices, dtypes, init, prologues, epilogues, with symbols."""
     whole = rng.random() < 0.15
     floats = ("float32", "float32", *dtypes.FLOATS)
-    kinds = ["int8", "int8"] if whole else [pick(rng, (*floats, *floats, *dtypes.FLOATS8))] * 2
+    small = ("int8", "int8", *dtypes.INTEGERS4)
+    kinds = (
+        [pick(rng, small), pick(rng, small)]
+        if whole
+        else [pick(rng, (*floats, *floats, *dtypes.FLOATS8))] * 2
+    )
     if not whole and rng.random() < 0.2:
-        kinds[1] = pick(rng, (*floats, *dtypes.FLOATS8, "int8"))
+        kinds[1] = pick(rng, (*floats, *dtypes.FLOATS8, *small))
         kinds = [kinds[at] for at in rng.permutation(2)]
     made = not whole and rng.random() < 0.25
     if made:
-        kinds = [pick(rng, floats), pick(rng, ("int8", "uint8", "uint8", *floats))]
+        kinds = [pick(rng, floats), pick(rng, (*small, "uint8", "uint8", *floats))]
     roles, sizes = _roles(rng)
     dims = {
         name: [dim for dim, role in enumerate(roles) if role in having]

@@ -319,7 +319,13 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
     ),
     "tvm_iree_ext.contraction": ElementTypes(
         lambda dtype: ops.matmul(_a((4, 8), dtype), _a((8, 4), dtype)),
-        _but(*dtypes.FLOATS, *dtypes.FLOATS8, "int8", reason=_SUMS),
+        _but(
+            *dtypes.FLOATS,
+            *dtypes.FLOATS8,
+            *dtypes.INTEGERS4,
+            "int8",
+            reason="sums of products are of floats, and of integers of 8 bits and of 4",
+        ),
         foreign=_FNUZ,
     ),
     "tvm_iree_ext.grouped_matmul": ElementTypes(

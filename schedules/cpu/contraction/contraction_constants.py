@@ -32,7 +32,7 @@ def constant_panels(op: Contraction, factor: str, target: Target) -> int | None:
     plan, features = ContractionPlan(op), cpu_features(target)
     other = "lhs" if factor == "rhs" else "rhs"
     result = op.maps["result"].axes
-    if op.prologue is not None or plan.b != factor or not result or len(result[-1]) != 1:
+    if op.factor_regions or plan.b != factor or not result or len(result[-1]) != 1:
         return None
     rows = plan.extent(plan.m)
     if op.types[factor].dtype != plan.product_dtype or rows == 1:

@@ -54,7 +54,7 @@ _PACKED_FOR_TILES = 128
 def neighbour_products(plan: ContractionPlan, features: CpuFeatures) -> dict[str, Neighbours]:
     """The instructions for neighbours in depth that the CPU has, by form, the fastest first."""
     lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
-    if plan.op.prologue is not None or lhs != rhs:
+    if plan.op.factor_regions or lhs != rhs:
         return {}
     known = {MATRIX: tile_product(features, lhs), DOTS: dot_product_of(features, lhs)}
     return {f: p for f, p in known.items() if p and p.sums == plan.op.accumulator_dtype}
@@ -209,7 +209,7 @@ def _most_rows(plan: ContractionPlan, features: CpuFeatures) -> int | None:
 def _rows_in_place(plan: ContractionPlan, tile: RegisterTile, n: int) -> int:
     """Rows of a block up to which ``b`` is read as it lies in memory, in parts of depth."""
     columns = plan.extent(plan.n)
-    same = plan.op.types[plan.b].dtype == plan.product_dtype and plan.op.prologue is None
+    same = plan.op.types[plan.b].dtype == plan.product_dtype and not plan.op.factor_regions
     if columns is None or not (same and plan.runs_along_n):
         return 0
     fits = reads_in_place(plan, tile, tile.rows, n)

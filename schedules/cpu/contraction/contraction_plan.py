@@ -93,7 +93,7 @@ class ContractionPlan(ContractionDims):
     @property
     def lies_in_rows(self) -> bool:
         """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
-        same = self.op.types[self.a].dtype == self.product_dtype and self.op.prologue is None
+        same = self.op.types[self.a].dtype == self.product_dtype and not self.op.factor_regions
         return same and self.lies_along(self.a, self.depth)
 
     @cached_property
@@ -142,9 +142,9 @@ class MadeView(OperandView):
         return I.Bind(made[emit.run(0, lanes)])
 
     def _made(self, at: At, dtype: str) -> Expr:
-        wide = str(self.prologue.body.ty.dtype)
-        elements = (super().load(at, wide), *(view.load(at, wide) for view in self.others))
-        return cast(self.prologue(*elements), dtype)
+        first, *rest = (str(one.ty.dtype) for one in self.prologue.parameters)
+        beside = (view.load(at, kind) for view, kind in zip(self.others, rest, strict=True))
+        return cast(self.prologue(super().load(at, first), *beside), dtype)
 
 
 class ContractionOperands:
@@ -172,11 +172,10 @@ class ContractionOperands:
             data = parameters.buffers[name].data
             buffer: Any = I.decl_buffer(shape, kind, data=data, align=item_bytes(kind))
             self.views[name] = OperandView(buffer, one, self.space)
-        if plan.op.prologue is not None:
-            rhs, beside = self.views["rhs"], [self.views[name] for name in plan.op.beside_rhs]
-            self.views["rhs"] = MadeView(
-                rhs.buffer, rhs.map, rhs.space, plan.op.prologue, tuple(beside)
-            )
+        for name, region in plan.op.factor_regions.items():
+            own, others = self.views[name], plan.op.beside_rhs if name == "rhs" else ()
+            beside = tuple(self.views[one] for one in others)
+            self.views[name] = MadeView(own.buffer, own.map, own.space, region, beside)
         self.origin: At = dict.fromkeys(range(len(extents)), 0)
 
     def extent(self, dim: int | None) -> Index:

@@ -10,7 +10,7 @@ n: where it is one of the op's lhs, the operands change places; but for an op wh
 its lhs has the rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -21,6 +21,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape, Prologue
 from tvm_iree_ext.schedules.shared.contraction_dims import ContractionDims
 from tvm_iree_ext.schedules.shared.fused_dims import Dims
@@ -133,13 +134,17 @@ class ContractionMatrices(ContractionDims):
         )  # fmt: skip
 
     def _prologues(self) -> dict[str, Prologue]:
-        if self.op.prologue is None:
-            return {}
-        beside = {name: self.op.types[name].dtype for name in self.op.beside_rhs}
+        return {
+            self.operand(name): self._prologue(region, self.op.beside_rhs if name == "rhs" else ())
+            for name, region in self.op.factor_regions.items()
+        }
+
+    def _prologue(self, region: Region, others: Sequence[str]) -> Prologue:
+        beside = {name: self.op.types[name].dtype for name in others}
         last = self.maps["rhs"].dims[-1:]
         alike = frozenset(name for name in beside if not set(last) & set(self.maps[name].dims))
         apart = frozenset(name for name in beside if self.maps[name].dims[-1:] != last) - alike
-        return {self.operand("rhs"): Prologue(self.op.prologue, beside, alike, apart)}
+        return Prologue(region, beside, alike, apart)
 
 
 class MatrixOperands:

@@ -231,8 +231,9 @@ class MatmulBlocks:
 
         def factor(at: Sequence[Any]) -> Any:
             _, inside = self._own(side, place, at)
-            wide = str(prologue.region.body.ty.dtype)
-            value = prologue.region(*(convert(source(at), wide) for source in sources.values()))
+            kinds = [str(one.ty.dtype) for one in prologue.region.parameters]
+            elements = zip(sources.values(), kinds, strict=True)
+            value = prologue.region(*(convert(source(at), kind) for source, kind in elements))
             return _or_zero(inside, _rounded(value, kind), kind)
 
         return factor

@@ -24,7 +24,7 @@ class Prologue:
     """A function that makes factors of an operand's elements and of others read beside them.
 
     Attributes:
-        region: takes them in the type that it is of, and yields it.
+        region: takes them in the types of its parameters.
         beside: the others' types in memory, by name.
         alike: those that are the same for elements side by side.
         apart: those that do not lie side by side as the elements do.

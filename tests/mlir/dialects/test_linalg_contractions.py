@@ -4,6 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tvm_iree_ext.base import dtypes
+
 MATMUL = """
 func.func @f(%a: tensor<{a}>, %b: tensor<{b}>, %c: tensor<{c}>) -> tensor<{c}> {{
   {zero}
@@ -12,6 +14,27 @@ func.func @f(%a: tensor<{a}>, %b: tensor<{b}>, %c: tensor<{c}>) -> tensor<{c}> {
   return %0 : tensor<{c}>
 }}
 """
+
+PRODUCT = """
+func.func @f(%a: tensor<{a}>, %b: tensor<{b}>, %c: tensor<{c}>) -> tensor<{c}> {{
+  %0 = linalg.generic {{indexing_maps = [
+      affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+      affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}}
+    ins(%a, %b : tensor<{a}>, tensor<{b}>) outs(%c : tensor<{c}>) {{
+  ^bb0(%p: {kinds[0]}, %q: {kinds[1]}, %s: {sums}):
+    %1 = arith.{widen} %p : {kinds[0]} to {sums}
+    %2 = arith.{widen} %q : {kinds[1]} to {sums}
+    %3 = arith.{multiply} %1, %2 : {sums}
+    %4 = arith.{add} %s, %3 : {sums}
+    linalg.yield %4 : {sums}
+  }} -> tensor<{c}>
+  return %0 : tensor<{c}>
+}}
+"""
+ARITHMETIC = {
+    "i32": {"widen": "extsi", "multiply": "muli", "add": "addi"},
+    "f32": {"widen": "extf", "multiply": "mulf", "add": "addf"},
+}
 
 
 def random(shape, dtype="f4"):
@@ -69,6 +92,28 @@ def test_sums_that_no_op_takes_are_plain_loops(built):
     x, y, z = (rng.integers(-(2**31), 2**31, s).astype("i4") for s in ((5, 7), (7, 3), (5, 3)))
     (result,) = program(x, y, z)
     np.testing.assert_array_equal(result, x @ y + z)  # modulo 2^32, as NumPy's
+
+
+@pytest.mark.parametrize(
+    ("kinds", "sums"),
+    [(("i4", "i4"), "i32"), (("i8", "i4"), "i32"), (("f8E4M3FN", "f8E5M2FNUZ"), "f32")],
+)
+def test_narrow_factors_are_widened_for_the_registrys_product(built, kinds, sums):
+    a, b, c = (
+        f"{shape}x{kind}" for shape, kind in zip(("5x7", "7x3", "5x3"), (*kinds, sums), strict=True)
+    )
+    program = built(PRODUCT.format(a=a, b=b, c=c, kinds=kinds, sums=sums, **ARITHMETIC[sums]))
+    assert [op.name for op in program.program.ops.values()] == ["tvm_iree_ext.contraction"]
+    rng = np.random.default_rng(4)
+    x, y = (
+        rng.integers(-8, 8, shape).astype(dtypes.numpy_dtype(kind))
+        for shape, kind in zip(((5, 7), (7, 3)), kinds, strict=True)
+    )
+    words = [one.view(np.uint8) if sums == "f32" else one.astype(np.int8) for one in (x, y)]
+    wide = np.float32 if sums == "f32" else np.int32
+    start = rng.integers(-9, 9, (5, 3)).astype(wide)
+    (result,) = program(*words, start)
+    np.testing.assert_array_equal(result, start + x.astype(wide) @ y.astype(wide))
 
 
 def test_bfloat16(built):

@@ -4,22 +4,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm_iree_ext import ops
+from tvm_iree_ext.base.dtypes import FLOATS, FLOATS8
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.mlir.base.elements import element
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero, plain
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import map_text
 from tvm_iree_ext.mlir.dialects.lane_layouts import without_layouts
 from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, is_projection
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.importing.imported import LAYOUTS_UNUSED
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
+from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.tir.tir_expressions import cast
 
 
 class PlainLoops(Exception):
     """Raised for loops that no op of the registry computes: says why."""
 
 
+_HOLDING = {**dict.fromkeys(FLOATS8, "float16"), "int4": "int8"}
 _WIDEN = ("arith.extf", "arith.extsi", "arith.sitofp")
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
@@ -56,15 +62,37 @@ def is_sum_of_products(block: form.ParsedBlock) -> bool:
 def check_types(factors: Sequence[AnyTensor], result: AnyTensor) -> None:
     """PlainLoops where the registry's ops do not multiply what the factors hold to the result."""
     kinds = [one.element.name for one in factors]
-    floats = ("float16", "bfloat16", "float32", "float64")
+    floats, whole = (*FLOATS, *FLOATS8), ("int8", "int4")
     if any(kind in floats for kind in kinds):
-        fits = result.element.name in floats and all(kind in (*floats, "int8") for kind in kinds)
+        fits = result.element.name in FLOATS and all(kind in (*floats, *whole) for kind in kinds)
     else:
-        fits = all(kind == "int8" for kind in kinds) and result.element.name == "int32"
+        fits = all(kind in whole for kind in kinds) and result.element.name == "int32"
     if not fits:
         raise PlainLoops(
-            f"{' times '.join(kinds)} in {result.element.name}; expected floats, or int8 in int32"
+            f"{' times '.join(kinds)} in {result.element.name}; expected floats, or int8 and int4"
+            " in int32"
         )
+
+
+def as_factor(scope: Scope, value: AnyTensor) -> AnyTensor:
+    """A tensor in a type that every target multiplies, and that holds the same numbers.
+
+    Floats of 8 bits become float16: which of them a GPU multiplies as such an import does not know.
+    """
+    kind = _HOLDING.get(value.element.name)
+    if kind is None:
+        return value
+    wide = element(kind)
+    kernel = PrimFuncBuilder(scope, "factors", [value], [(value.shape, wide)], ELEMENTWISE)
+    with kernel:
+        kernel.block(
+            "factors",
+            value.shape,
+            lambda at: kernel.store(
+                0, cast(kernel.element(value, [*at.values()]), wide.held), [*at.values()]
+            ),
+        )
+    return kernel.results[0]
 
 
 def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
@@ -81,7 +109,8 @@ def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
     lhs, rhs = loops.inputs
     (out,) = loops.outputs
     bare, layouts = without_layouts(scope, {"lhs": lhs, "rhs": rhs, "acc": out})
-    (lhs, rhs, out) = (bare[name] for name in ("lhs", "rhs", "acc"))
+    lhs, rhs = (as_factor(scope, bare[name]) for name in ("lhs", "rhs"))
+    out = bare["acc"]
     maps = [map_text(one) for one in (*loops.input_maps, *loops.output_maps)]
     try:
         made = product(scope, (lhs, rhs), maps, out, is_zero(out), layouts)

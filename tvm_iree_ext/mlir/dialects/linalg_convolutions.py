@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Value, is_zero, plain
-from tvm_iree_ext.mlir.dialects.linalg_contractions import PlainLoops, check_types, product
+from tvm_iree_ext.mlir.dialects.linalg_contractions import (
+    PlainLoops,
+    as_factor,
+    check_types,
+    product,
+)
 from tvm_iree_ext.mlir.dialects.linalg_generic import generic
 from tvm_iree_ext.mlir.dialects.linalg_image_convolutions import (
     before_padding,
@@ -72,6 +77,7 @@ def _registry_convolution(
         kinds = f"{image.element.name} and {taps.element.name}"
         raise PlainLoops(f"image and filter are {kinds}; expected one type")
     check_types((image, taps), out)
+    image, taps = as_factor(scope, image), as_factor(scope, taps)
     if any(not isinstance(plain(one), int) for one in taps.shape):
         raise PlainLoops("the filter's extents are known in a call only")
     letters = _FORMS[op.name]

@@ -5,6 +5,7 @@ import ctypes.util
 import platform
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -157,6 +158,22 @@ def test_a_prologue_makes_factors_of_rhs(rows, own):
         result_dtype="f32",
     )
     check(op, lhs, weight, scale, zero)
+
+
+def test_a_prologue_takes_integers_of_4_bits_whatever_their_upper_bits_are():
+    lhs, scale = numbers((9, 3, 20), "f16"), numbers((3, 37), "f16")
+    weight = RNG.integers(-128, 128, (3, 20, 37)).astype("int8").view(ml_dtypes.int4)
+    op = ops.contraction(
+        lhs,
+        weight,
+        prologue="(arg0 - 2) * arg1",
+        prologue_operands=[scale],
+        indexing_maps=[
+            f"(m, n, g, i) -> {one}" for one in ("(m, g, i)", "(g, i, n)", "(g, n)", "(m, n)")
+        ],
+        result_dtype="f32",
+    )
+    check(op, lhs, weight, scale)
 
 
 @pytest.mark.parametrize("result_dtype", ["f32", "f16"])

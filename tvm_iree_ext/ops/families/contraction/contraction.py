@@ -9,10 +9,10 @@ By the operands that have it, a dim is a batch dim (lhs, rhs and result), an m d
 an n dim (rhs and result), or a k dim (lhs and rhs), which is reduced; there may be several of each.
 
 Floats are multiplied and summed in float32, or float64 where an operand or the result is, and
-rounded once.  Products of int8 are summed in int32, which wraps as there.  Beyond what is in the
-dialect, lhs or rhs may be floats of 8 bits, and one of them int8 beside a float: numbers that were
-quantised, whose scale is for the epilogue; or for the prologue, where it is not the same for all
-of a sum:
+rounded once.  Products of int8, int4 and uint4, in any pairs, are summed in int32, which wraps as
+there.  Beyond what is in the dialect, lhs or rhs may be floats of 8 bits, and one of them such an
+integer beside a float: numbers that were quantised, whose scale is for the epilogue; or for the
+prologue, where it is not the same for all of a sum:
 
     sums[parallel dims] = init + sum over the reduction dims of lhs * prologue(rhs, prologue0, ...)
 """
@@ -20,7 +20,7 @@ of a sum:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -35,16 +35,19 @@ from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
 from tvm_iree_ext.ops.base.regions import PlainRegion, Region, trace
 from tvm_iree_ext.ops.families.contraction.lane_layouts import LaneLayouts, lane_layouts
+from tvm_iree_ext.tir import number_words
+from tvm_iree_ext.tir.tir_expressions import convert
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
 _NAME = "tvm_iree_ext.contraction"
 
 Dims = tuple[int, ...]
 
-FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
+_WHOLE = ("int8", *dtypes.INTEGERS4)
+FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, *_WHOLE)
 """Element types of a product's operands."""
 
-_OF_INT8 = ("int32", "int8", *dtypes.FLOATS)
+_OF_WHOLE = ("int32", "int8", *dtypes.FLOATS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,8 @@ class Contraction(Op):
     """A contraction; made by :func:`contraction` or :func:`matmul`, which check it.
 
     ``types`` and ``maps`` have ``lhs``, ``rhs``, ``prologue0`` and so on, ``init`` where there is
-    one, ``operand0`` and so on, and ``result``.
+    one, ``operand0`` and so on, and ``result``.  ``nibbles`` are those of lhs and rhs that are
+    integers of 4 bits, with their types, which the op over words does not say otherwise.
     """
 
     types: Mapping[str, TensorType]
@@ -61,6 +65,7 @@ class Contraction(Op):
     epilogue: Region | None
     prologue: Region | None = None
     layouts: LaneLayouts | None = None
+    nibbles: Mapping[str, str] = field(default_factory=dict)
 
     name = _NAME
 
@@ -90,6 +95,8 @@ class Contraction(Op):
             found["prologue"] = self.prologue.text
         if self.layouts is not None:
             found |= self.layouts.attributes
+        if self.nibbles:
+            found["nibbles"] = dict(self.nibbles)
         return found
 
     @property
@@ -114,7 +121,21 @@ class Contraction(Op):
 
     def factor_dtype(self, name: str) -> str:
         """The type that holds what is multiplied of ``lhs`` or ``rhs``."""
-        return self.types[name if self.prologue is None else "lhs"].dtype
+        if self.prologue is not None:
+            return self.types["lhs"].dtype
+        return "int8" if name in self.nibbles else self.types[name].dtype
+
+    @cached_property
+    def factor_regions(self) -> Mapping[str, Region]:
+        """What makes factors of ``lhs`` or ``rhs``, where they are not the elements of its words.
+
+        The region takes a word, and for rhs those of :attr:`beside_rhs`, in its parameters' types.
+        """
+        made = {name: _widened(dtype) for name, dtype in self.nibbles.items()}
+        if self.prologue is not None:
+            nibble = made.get("rhs")
+            made["rhs"] = self.prologue if nibble is None else _behind(nibble, self.prologue)
+        return made
 
     def dims(self, *operands: str) -> Dims:
         """The dims that of lhs, rhs and result just these have, in ascending order."""
@@ -151,8 +172,8 @@ def contraction(
 
     Args:
         lhs, rhs: shapes (of ``dtype``), :class:`TensorType`, or anything with ``shape`` and
-            ``dtype``: floats, those of 8 bits among them, or int8.  Extents are numbers, names of
-            extents known at call time, or ``"?"``.
+            ``dtype``: floats, those of 8 bits among them, int8, int4 or uint4.  Extents are
+            numbers, names of extents known at call time, or ``"?"``.
         operands: what the epilogue takes beside the sum; the same, of any type.
         indexing_maps: of lhs, rhs, each of ``prologue_operands`` and of ``operands``, and the
             result, as ``"(d0, d1, d2) -> (d0, d2)"``: projected permutations.
@@ -172,7 +193,7 @@ def contraction(
         mma_kind: the name of that, or IREE's attribute; by default one that the GPU has.
         dtype: element type of operands given as bare shapes.
         result_dtype: by default that of lhs and rhs, float32 or float64 where they differ or have
-            8 bits, and int32 where both are int8.
+            8 bits, and int32 where both are integers.
 
     Returns:
         The op.  Its kernel takes lhs, rhs, ``prologue_operands``, init where there is one, then
@@ -225,15 +246,17 @@ def contraction(
         raise OpError(f"{_NAME}: mma_kind is {mma_kind!r}, and there are no layouts")
     lanes = None if layouts is None else lane_layouts(_NAME, layouts, mma_kind, maps)
     end = _epilogue(settled, others, epilogue)
+    kinds = {side: settled[side].dtype for side in ("lhs", "rhs")}
+    nibbles = {side: kind for side, kind in kinds.items() if kind in dtypes.INTEGERS4}
     if prologue is None:
-        return Contraction(settled, maps, extents, end, layouts=lanes)
+        return Contraction(settled, maps, extents, end, layouts=lanes, nibbles=nibbles)
     wide = wide_dtype(settled.values())
     factor = trace(_NAME, prologue, [wide] * (1 + len(beside)), wide)
     used: list[tirx.Var] = []
     tvm_ffi.structural_walk(factor.body, (tirx.Var, used.append))
     if not any(var.same_as(factor.parameters[0]) for var in used):
         raise OpError(f"{_NAME}: the prologue {factor.text} has no arg0, the element of rhs")
-    return Contraction(settled, maps, extents, end, factor, lanes)
+    return Contraction(settled, maps, extents, end, factor, lanes, nibbles)
 
 
 def matmul(
@@ -349,13 +372,27 @@ def _accumulator(types: Mapping[str, TensorType]) -> str:
 
 def _whole(types: Mapping[str, TensorType]) -> bool:
     """Whether products are of integers."""
-    return types["lhs"].dtype == types["rhs"].dtype == "int8"
+    # The words of uint4 are of uint8, which is no factor's own type beside an integer.
+    return all(types[side].dtype in (*_WHOLE, "uint8") for side in ("lhs", "rhs"))
+
+
+def _widened(dtype: str) -> Region:
+    """The int8 that a word of an integer of 4 bits stands for."""
+    word = tirx.Var("arg0", dtypes.word_dtype(dtype))
+    return Region.of((word,), convert(number_words.decoded(word, dtype), "int8"))
+
+
+def _behind(nibble: Region, prologue: Region) -> Region:
+    """A prologue whose first argument is made of a word."""
+    first, *rest = prologue.parameters
+    number = convert(nibble.body, str(first.ty.dtype))
+    return Region.of((*nibble.parameters, *rest), prologue(number, *rest))
 
 
 def _result_dtype(types: Mapping[str, TensorType], given: str | None) -> str:
     kinds = {one.dtype for one in types.values()}
     if given is not None:
-        allowed = _OF_INT8 if _whole(types) else dtypes.FLOATS
+        allowed = _OF_WHOLE if _whole(types) else dtypes.FLOATS
         return as_tensor(_NAME, "result", (), given, allowed).dtype
     if _whole(types):
         return "int32"

@@ -24,11 +24,17 @@ def canonical_contraction(op: Contraction, parameters: Parameters) -> None:
         place = [at[axis[0]] if axis else _zero() for axis in op.maps[name].axes]
         return convert(parameters.buffers[name][tuple(place)], dtype)
 
+    def factor(name: str, at: At) -> ir.Expr:
+        made = op.factor_regions.get(name)
+        if made is None:
+            return element(name, at, held)
+        taken = (name, *op.beside_rhs) if name == "rhs" else (name,)
+        kinds = [str(one.ty.dtype) for one in made.parameters]
+        elements = [element(one, at, kind) for one, kind in zip(taken, kinds, strict=True)]
+        return convert(made(*elements), held)
+
     def product(at: At) -> ir.Expr:
-        factor = element("rhs", at, held)
-        if op.prologue is not None:
-            factor = op.prologue(factor, *(element(name, at, held) for name in op.beside_rhs))
-        return element("lhs", at, held) * factor
+        return factor("lhs", at) * factor("rhs", at)
 
     def place(at: At) -> list[ir.Expr]:
         return [at[dim] for dim in dims] or [_zero()]

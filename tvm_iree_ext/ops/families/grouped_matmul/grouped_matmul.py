@@ -26,9 +26,10 @@ from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import PlainRegion
-from tvm_iree_ext.ops.families.contraction.contraction import FACTORS, Contraction, contraction
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction, contraction
 
 _NAME = "tvm_iree_ext.grouped_matmul"
+_FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
 G, M, N, K = range(4)
 """The dims of the whole contraction."""
 
@@ -105,7 +106,7 @@ def grouped_matmul(
         OpError: as there, and for operands of other ranks, or another number of offsets.
     """
     types = {
-        name: as_tensor(_NAME, name, given, dtype, FACTORS, least=0)
+        name: as_tensor(_NAME, name, given, dtype, _FACTORS, least=0)
         for name, given in (("lhs", lhs), ("rhs", rhs))
     }
     for name, rank in (("lhs", 2), ("rhs", 3)):
