@@ -4,11 +4,12 @@
 vectors as hide the latency of an addition, and are put together at the end.
 ``across``: the results lie next to each other, and so do the elements that go into them; a few
 vectors of results stay in registers over all that is reduced.
-Else one result after another.
+Else one result after another.  Sums are sums of sums, by :mod:`cascaded_sums`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
@@ -18,8 +19,23 @@ from tvm_iree_ext.schedules.cpu.loops.loops_axes import ALONE, pieces, tasks
 from tvm_iree_ext.schedules.cpu.loops.loops_map import cost_of, lanes_along, widest_bits
 from tvm_iree_ext.schedules.cpu.loops.loops_strided import Strided
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.shared.loops.cascaded_sums import (
+    TERMS,
+    Partials,
+    in_runs,
+    over,
+    rounded_sums,
+    run_lengths,
+    sum_of_nothing,
+)
 from tvm_iree_ext.schedules.shared.loops.loops_combiners import Combiner, combiner_of
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, linear_index, step
+from tvm_iree_ext.schedules.shared.loops.loops_nests import (
+    Axis,
+    LoopNest,
+    linear_index,
+    points,
+    step,
+)
 from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, NestMemory, NestPoint, noted
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
 from tvm_iree_ext.targets.cpu import CpuFeatures
@@ -27,6 +43,7 @@ from tvm_iree_ext.targets.cpu import CpuFeatures
 _VECTORS = 4  # of partial results; an addition takes 4 cycles
 
 At = Mapping[ir.Var, Expr]
+Tiles: TypeAlias = list[Any]  # of registers, one for each buffer that is accumulated
 
 
 def emit_reduction(nest: LoopNest, memory: NestMemory, features: CpuFeatures) -> None:
@@ -39,6 +56,7 @@ class _Reduction:
         self.nest, self.memory, self.features = nest, memory, features
         self.buffers = [store.buffer for store in nest.stores]
         self.cells = Cells()
+        self.is_sum = rounded_sums(nest)
         self.stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
         look = self.look = noted(nest, memory, self.cells, accumulated=self.stand_ins)
         self.strided = Strided((), ())
@@ -130,13 +148,6 @@ class _Reduction:
         first = noted(self.nest, self.memory, Cells(), at, self.stand_ins)
         return self.strided.gather(self.memory, first.accesses, lanes)
 
-    def _over(self, axes: Sequence[Axis], at: At, body: Callable[[At], None]) -> None:
-        if not axes:
-            body(at)
-            return
-        with serial(axes[0].extent) as value:
-            self._over(axes[1:], {**at, axes[0].var: value}, body)
-
     def _within(self) -> "int | Expr":
         return emit.product([axis.count for axis in self.reduced])
 
@@ -180,13 +191,15 @@ class _Reduction:
         """``count`` results from ``at`` on, in vectors."""
         lanes = min(lanes, count)
         parts = count // lanes
-        tiles = [emit.registers(count, _held(buffer)) for buffer in self.buffers]
+        tiles = self._tiles(count)
 
         several = self.buffers if len(self.buffers) > 1 else []
         fresh = [emit.registers(count, _held(buffer)) for buffer in several]
         gathered: Mapping[int, Any] | None = None
 
-        def each(body: Callable[[At, Expr | None, Expr], None], at: At) -> None:
+        def each(
+            body: Callable[[At, Expr | None, Expr], None], at: At, *, gathers: bool = False
+        ) -> None:
             nonlocal gathered
             for part in range(parts):
                 self.cells.rewind()
@@ -194,7 +207,7 @@ class _Reduction:
                 if lanes == 1:
                     body(_moved(at, line, part), None, i64(part))
                     continue
-                if body is add and self.strided:
+                if gathers and self.strided:
                     gathered = self._gathered(_moved(at, line, part * lanes), lanes)
                 with emit.vector_loop(lanes) as lane:
                     body(_moved(at, line, lane + part * lanes), lane, lane + part * lanes)
@@ -203,7 +216,7 @@ class _Reduction:
             for tile, value in zip(tiles, self._first(at, lane), strict=True):
                 _put(tile, value, place)
 
-        def add(at: At, lane: Expr | None, place: Expr) -> None:
+        def add(tiles: Tiles, at: At, lane: Expr | None, place: Expr) -> None:
             before = [_get(t, b, place) for t, b in self._pairs(tiles)]
             values = self._steps(at, lane, before, gathered if lane is not None else None)
             if fresh:  # all are computed before any is stored
@@ -217,9 +230,39 @@ class _Reduction:
             for store, (tile, buffer) in zip(self.nest.stores, self._pairs(tiles), strict=True):
                 self.memory.store(buffer, self._place(store, at), _get(tile, buffer, place))
 
+        def add_all(at: At, tiles: Tiles) -> None:
+            each(partial(add, tiles), at, gathers=True)
+
         each(first, at)
-        self._over(self.reduced, at, lambda at: each(add, at))
+        over(self.reduced, at, tiles, self._partials(count, lanes), add_all)
         each(finish, at)
+
+    def _tiles(self, count: int) -> Tiles:
+        """Registers for as many values of each buffer."""
+        return [emit.registers(count, _held(buffer)) for buffer in self.buffers]
+
+    def _partials(self, count: int, lanes: int) -> Partials[Tiles] | None:
+        """Partial sums of so many results, in vectors; None if these are no sums."""
+        if not self.is_sum:
+            return None
+
+        def fresh() -> Tiles:
+            tiles = self._tiles(count)
+            for start, width in _vectors(count, lanes):
+                with emit.vector_loop(width) as lane:
+                    for tile, buffer in self._pairs(tiles):
+                        _put(tile, sum_of_nothing(str(buffer.ty.dtype)), lane + start)
+            return tiles
+
+        def join(tiles: Tiles, lower: Tiles) -> None:
+            for start, width in _vectors(count, lanes):
+                with emit.vector_loop(width) as lane:
+                    for upper, (tile, buffer) in zip(tiles, self._pairs(lower), strict=True):
+                        place = lane + start
+                        both = _get(upper, buffer, place) + _get(tile, buffer, place)
+                        _put(upper, both, place)
+
+        return Partials(fresh, join)
 
     def _pairs(self, tiles: Sequence[Any]) -> list[tuple[Any, ir.Var]]:
         return list(zip(tiles, self.buffers, strict=True))
@@ -238,15 +281,14 @@ class _Reduction:
     def _line(self, at: At, combiner: Combiner, lanes: int) -> None:
         self._make_cells(lanes)
         (buffer,) = self.buffers
-        dtype = _held(buffer)
         *others, line = self.reduced
         length = known(line.extent)
         vectors = _VECTORS
         while length is not None and vectors * lanes > length:
             vectors //= 2
-        tile = emit.registers(lanes * vectors, dtype)
-        total = emit.registers(1, dtype)
-        zero = i64(0)
+        zero, block = i64(0), lanes * vectors
+        sums = self._partials(1, 1)
+        (total,) = self._tiles(1)
         self.cells.rewind()
         self.first_cells.rewind()
         _put(total, self._first(at, None)[0], zero)
@@ -255,7 +297,9 @@ class _Reduction:
             point = NestPoint(self.memory, at, self.nest, self.cells, lane)
             return point.value(combiner.element)
 
-        def vector(at: At, place: Expr, width: int, to: int, *, is_first: bool = False) -> None:
+        def vector(
+            tile: Any, at: At, place: Expr, width: int, to: int, *, is_first: bool = False
+        ) -> None:
             """Elements from a place on, put to ``width`` of the tile's."""
             self.cells.rewind()
             with emit.vector_loop(width) as lane:
@@ -265,29 +309,44 @@ class _Reduction:
                     value = combiner.of(_get(tile, buffer, here), value)
                 _put(tile, value, here)
 
-        def blocks_of(at: At, blocks: Index, rest: Index) -> None:
+        def whole(tile: Any, at: At, start: Expr, *, is_first: bool = False) -> None:
+            """The elements of a block."""
+            for to in range(0, block, lanes):
+                vector(tile, at, start + to, lanes, to, is_first=is_first)
+
+        def blocks_of(tile: Any, at: At, blocks: Index, rest: Index) -> None:
             """Whole blocks, at least one, and what whole vectors there are behind them."""
-            each = [part * lanes for part in range(vectors)]
-            for start in each:
-                vector(at, zero + start, lanes, start, is_first=True)
-            with serial(blocks, 1) as block:
-                for start in each:
-                    vector(at, block * (lanes * vectors) + start, lanes, start)
-            behind = i64(blocks) * (lanes * vectors)
+            partials = self._partials(block, lanes)
+            if partials is not None and run_lengths(known(blocks)):
+                for to in range(0, block, lanes):
+                    with emit.vector_loop(lanes) as lane:
+                        _put(tile, sum_of_nothing(str(buffer.ty.dtype)), lane + to)
+                in_runs(
+                    blocks,
+                    TERMS,
+                    [tile],
+                    partials,
+                    lambda number, tiles: whole(tiles[0], at, number * block),
+                )
+            else:
+                whole(tile, at, zero, is_first=True)
+                with serial(blocks, 1) as number:
+                    whole(tile, at, number * block)
+            behind = i64(blocks) * block
             if known(rest) is None:
                 with serial(tirx.truncdiv(i64(rest), i64(lanes))) as number:
-                    vector(at, behind + number * lanes, lanes, 0)
+                    vector(tile, at, behind + number * lanes, lanes, 0)
             else:
                 done, width = 0, lanes
                 while done < (known(rest) or 0):
                     while width > (known(rest) or 0) - done:
                         width //= 2
-                    vector(at, behind + done, width, done if width == lanes else 0)
+                    vector(tile, at, behind + done, width, done if width == lanes else 0)
                     done += width
 
-        def fold() -> None:
+        def fold(tile: Any, total: Any) -> None:
             """All of the tile, by halves."""
-            width = lanes * vectors
+            width = block
             while width > 1:
                 width //= 2
                 for start in range(0, width, lanes):
@@ -298,24 +357,24 @@ class _Reduction:
             both = combiner.of(_get(total, buffer, zero), _get(tile, buffer, zero))
             _put(total, both, zero)
 
-        def lines(at: At) -> None:
-            block = lanes * vectors
+        def lines(at: At, totals: Tiles) -> None:
+            (total,), (tile,) = totals, self._tiles(block)
             if length is not None:
-                blocks_of(at, length // block, length % block)
-                fold()
+                blocks_of(tile, at, length // block, length % block)
+                fold(tile, total)
                 return
             count = i64(line.count)
             blocks = emit.held_index(tirx.truncdiv(count, i64(block)))
             with I.If(blocks > 0), I.Then():
-                blocks_of(at, blocks, emit.held_index(count - i64(blocks) * block))
-                fold()
+                blocks_of(tile, at, blocks, emit.held_index(count - i64(blocks) * block))
+                fold(tile, total)
             done = tirx.Select(i64(blocks) > 0, tirx.truncdiv(count, i64(lanes)) * lanes, zero)
             with serial(count, emit.held_index(done)) as place:
                 self.cells.rewind()
                 value = element({**at, line.var: place}, None)
                 _put(total, combiner.of(_get(total, buffer, zero), value), zero)
 
-        self._over(others, at, lines)
+        over(others, at, [total], sums if known(points(others)) != 1 else None, lines)
         (store,) = self.nest.stores
         self.memory.store(buffer, self._place(store, at), _get(total, buffer, zero))
 
@@ -335,6 +394,12 @@ def chunked_results(
 
 def _moved(at: At, line: Axis | None, by: "Expr | int") -> At:
     return at if line is None or known(by) == 0 else {**at, line.var: at[line.var] + by}
+
+
+def _vectors(count: int, lanes: int) -> list[tuple[int, int]]:
+    """Where vectors of a tile begin, and how wide they are."""
+    lanes = min(lanes, count)
+    return [(start, lanes) for start in range(0, count - count % lanes, lanes)]
 
 
 def _held(buffer: ir.Var) -> str:
