@@ -5,7 +5,8 @@ rows      lanes of a subgroup, and several subgroups, share what goes into a res
 columns   neighbouring lanes have neighbouring results; subgroups share what goes into them
 
 Few results of many elements are reduced in parts, each a workgroup's, which a second kernel puts
-together; the host reckons how many, where the call tells the extents.  A function that is not known
+together; the host reckons how many, where the call tells the extents.  A lane's sums are sums of
+sums, by :mod:`cascaded_sums`.  A function that is not known
 to be one of two values has a lane for each result.
 """
 
@@ -27,8 +28,16 @@ from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Valu
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups, workgroups_each
 from tvm_iree_ext.schedules.gpu.loops.loops_lanes import At, is_whole, spread, stored_places
+from tvm_iree_ext.schedules.shared.loops.cascaded_sums import (
+    TERMS,
+    Partials,
+    in_runs,
+    over,
+    rounded_sums,
+    sum_of_nothing,
+)
 from tvm_iree_ext.schedules.shared.loops.loops_combiners import Combiner, combiner_of
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, step
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, step
 from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, NestMemory, NestPoint, noted
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
@@ -69,6 +78,7 @@ class _Reduction:
         self.size, self.kind = subgroup_size(target), target.kind.name
         self.cores = gpu_chip(target).parts[0].cores
         self.buffers = [store.buffer for store in nest.stores]
+        self.sums = _partials(self.buffers) if rounded_sums(nest) else None
         self.cells, self.first_cells = Cells(), Cells()
         stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
         look = noted(nest, memory, self.cells, accumulated=stand_ins)
@@ -155,11 +165,11 @@ class _Reduction:
             tiles = [_register(buffer) for buffer in self.buffers]
             for tile, value in zip(tiles, self._first(at), strict=True):
                 _put(tile, value)
-            self._over(at, lambda at: self._step(tiles, at))
+            over(self.reduced, at, tiles, self.sums, self._step)
             for store, tile in zip(self.nest.stores, tiles, strict=True):
                 self.memory.store(store.buffer, self._place(store, at), _get(tile, store.buffer))
 
-    def _step(self, tiles: Sequence[Any], at: At) -> None:
+    def _step(self, at: At, tiles: Sequence[Any]) -> None:
         self.cells.rewind()
         before = [_get(t, b) for t, b in zip(tiles, self.buffers, strict=True)]
         held = dict(zip(self.buffers, before, strict=True))
@@ -172,16 +182,6 @@ class _Reduction:
             values = [_get(t, b) for t, b in zip(fresh, self.buffers, strict=True)]
         for tile, value in zip(tiles, values, strict=True):
             _put(tile, value)
-
-    def _over(self, at: At, body: Any) -> None:
-        def within(axes: Sequence[Axis], at: At) -> None:
-            if not axes:
-                body(at)
-                return
-            with emit.serial(axes[0].extent) as value:
-                within(axes[1:], {**at, axes[0].var: value})
-
-        within(self.reduced, at)
 
     # Lanes that share a result.
 
@@ -244,10 +244,14 @@ class _Reduction:
                 _put(total, _first_of(self._first(at)))
             with where(None if known(self.elements) else elements > 0):
                 _put(total, element(start if is_exact else I.Bind(tirx.min(start, last))))
-        with emit.serial(steps) as number:
+
+        def step(number: Expr, tiles: Sequence[Any]) -> None:
             position = I.Bind(start + number * stride)
             with where(None if is_exact else position < stop):
-                _put(total, combiner.of(_get(total, buffer), element(position)))
+                (tile,) = tiles
+                _put(tile, combiner.of(_get(tile, buffer), element(position)))
+
+        in_runs(steps, TERMS, [total], self.sums, step)
 
     def _reduce(self, across: Across, combiner: Combiner, total: Any, buffer: ir.Var) -> Expr:
         dtype = _dtype(buffer)
@@ -377,6 +381,22 @@ def _dtype(buffer: ir.Var) -> str:
 def _held(buffer: ir.Var) -> str:
     dtype = _dtype(buffer)
     return "int8" if dtype == "bool" else dtype
+
+
+def _partials(buffers: Sequence[ir.Var]) -> Partials[Sequence[Any]]:
+    """Partial sums of a lane."""
+
+    def fresh() -> Sequence[Any]:
+        tiles = [_register(buffer) for buffer in buffers]
+        for tile, buffer in zip(tiles, buffers, strict=True):
+            _put(tile, sum_of_nothing(_dtype(buffer)))
+        return tiles
+
+    def join(tiles: Sequence[Any], lower: Sequence[Any]) -> None:
+        for tile, partial, buffer in zip(tiles, lower, buffers, strict=True):
+            _put(tile, _get(tile, buffer) + _get(partial, buffer))
+
+    return Partials(fresh, join)
 
 
 def _register(buffer: ir.Var) -> Any:

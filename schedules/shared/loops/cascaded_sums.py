@@ -81,10 +81,6 @@ def over(
         over(inner, here, lower, partials, body)
         partials.join(tile, lower)
 
-    if partials is None:
-        with serial(axis.extent) as place:
-            step(place, tile)
-        return
     terms = TERMS if within is None or has_own_sum else TERMS // max(within, 1)
     in_runs(axis.count, terms, tile, partials, step)
 
@@ -93,10 +89,14 @@ def in_runs(
     count: Index,
     terms: int,
     tile: Tile,
-    partials: Partials[Tile],
+    partials: Partials[Tile] | None,
     step: Callable[[Expr, Tile], None],
 ) -> None:
     """``step(place, tile)`` for ``count`` places: runs of ``terms``, which are runs of 64, ..."""
+    if partials is None:
+        with serial(count) as place:
+            step(place, tile)
+        return
     _in_runs(i64(0), count, run_lengths(known(count), terms), tile, partials, step)
 
 
