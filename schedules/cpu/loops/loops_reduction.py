@@ -21,7 +21,7 @@ from tvm_iree_ext.schedules.cpu.loops.loops_strided import Strided
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.loops.cascaded_sums import (
     TERMS,
-    Partials,
+    PartialSums,
     in_runs,
     over,
     rounded_sums,
@@ -241,7 +241,7 @@ class _Reduction:
         """Registers for as many values of each buffer."""
         return [emit.registers(count, _held(buffer)) for buffer in self.buffers]
 
-    def _partials(self, count: int, lanes: int) -> Partials[Tiles] | None:
+    def _partials(self, count: int, lanes: int) -> PartialSums[Tiles] | None:
         """Partial sums of so many results, in vectors; None if these are no sums."""
         if not self.is_sum:
             return None
@@ -262,7 +262,7 @@ class _Reduction:
                         both = _get(upper, buffer, place) + _get(tile, buffer, place)
                         _put(upper, both, place)
 
-        return Partials(fresh, join)
+        return PartialSums(fresh, join)
 
     def _pairs(self, tiles: Sequence[Any]) -> list[tuple[Any, ir.Var]]:
         return list(zip(tiles, self.buffers, strict=True))

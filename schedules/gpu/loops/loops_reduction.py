@@ -30,7 +30,7 @@ from tvm_iree_ext.schedules.gpu.emit.launches import workgroups, workgroups_each
 from tvm_iree_ext.schedules.gpu.loops.loops_lanes import At, is_whole, spread, stored_places
 from tvm_iree_ext.schedules.shared.loops.cascaded_sums import (
     TERMS,
-    Partials,
+    PartialSums,
     in_runs,
     over,
     rounded_sums,
@@ -383,7 +383,7 @@ def _held(buffer: ir.Var) -> str:
     return "int8" if dtype == "bool" else dtype
 
 
-def _partials(buffers: Sequence[ir.Var]) -> Partials[Sequence[Any]]:
+def _partials(buffers: Sequence[ir.Var]) -> PartialSums[Sequence[Any]]:
     """Partial sums of a lane."""
 
     def fresh() -> Sequence[Any]:
@@ -396,7 +396,7 @@ def _partials(buffers: Sequence[ir.Var]) -> Partials[Sequence[Any]]:
         for tile, partial, buffer in zip(tiles, lower, buffers, strict=True):
             _put(tile, _get(tile, buffer) + _get(partial, buffer))
 
-    return Partials(fresh, join)
+    return PartialSums(fresh, join)
 
 
 def _register(buffer: ir.Var) -> Any:

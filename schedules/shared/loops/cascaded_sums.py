@@ -28,7 +28,7 @@ Tile = TypeVar("Tile")
 
 
 @dataclass(frozen=True)
-class Partials(Generic[Tile]):
+class PartialSums(Generic[Tile]):
     """What partial sums stand in: ``fresh`` makes sums of nothing, ``join`` adds the second's."""
 
     fresh: Callable[[], Tile]
@@ -61,7 +61,7 @@ def over(
     axes: Sequence[Axis],
     at: At,
     tile: Tile,
-    partials: Partials[Tile] | None,
+    partials: PartialSums[Tile] | None,
     body: Callable[[At, Tile], None],
 ) -> None:
     """``body(at, tile)`` for all values of ``axes``; without ``partials`` all into one tile."""
@@ -89,7 +89,7 @@ def in_runs(
     count: Index,
     terms: int,
     tile: Tile,
-    partials: Partials[Tile] | None,
+    partials: PartialSums[Tile] | None,
     step: Callable[[Expr, Tile], None],
 ) -> None:
     """``step(place, tile)`` for ``count`` places: runs of ``terms``, which are runs of 64, ..."""
@@ -116,7 +116,7 @@ def _in_runs(
     count: Index,
     lengths: Sequence[int],
     tile: Tile,
-    partials: Partials[Tile],
+    partials: PartialSums[Tile],
     step: Callable[[Expr, Tile], Any],
 ) -> None:
     if not lengths:
