@@ -296,7 +296,13 @@ def _import(
     """
     with scratch() as place:
         lowered = lower(write(place), dialect, name)
-    return import_program(lowered, only=boundaries, boundaries=boundaries, parameters=parameters)
+    return import_program(
+        lowered,
+        only=boundaries,
+        boundaries=boundaries,
+        parameters=parameters,
+        scans_in_order=False,
+    )
 
 
 def _absent(what: str, extra: str, error: ImportError) -> MlirError:

@@ -21,6 +21,7 @@ def import_program(
     only: Collection[str] | None = None,
     boundaries: Mapping[str, Boundary] | None = None,
     parameters: Mapping[str, np.ndarray] | None = None,
+    scans_in_order: bool = True,
     limit_s: float = LIMIT_S,
     limit_bytes: int = LIMIT_BYTES,
 ) -> Imported:
@@ -34,6 +35,7 @@ def import_program(
         boundaries: what callers of functions give and get, by name; by default as the IR says.
         parameters: arrays of the globals that are ``#flow.parameter.named``, by name: constants of
             the program, which stay where they are until it is written.
+        scans_in_order: as :func:`~tvm_iree_ext.mlir.importer.import_module` says.
         limit_s: how long parsing may take.
         limit_bytes: how long the text may be.
 
@@ -42,7 +44,13 @@ def import_program(
     """
     module = read(source, limit_s=limit_s, limit_bytes=limit_bytes)
     try:
-        return import_module(module, only=only, boundaries=boundaries, parameters=parameters)
+        return import_module(
+            module,
+            only=only,
+            boundaries=boundaries,
+            parameters=parameters,
+            scans_in_order=scans_in_order,
+        )
     except MlirError as error:
         name = name_of(source)
         located = _IN_TEXT.sub(

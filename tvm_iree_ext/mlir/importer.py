@@ -49,6 +49,7 @@ def import_module(
     failures: dict[str, str] | None = None,
     boundaries: Mapping[str, Boundary] | None = None,
     parameters: Mapping[str, np.ndarray] | None = None,
+    scans_in_order: bool = True,
 ) -> Imported:
     """The Relax module, ops, constants and entry points of a module of IR.
 
@@ -59,12 +60,14 @@ def import_module(
             such a function is left out.
         boundaries: what callers of entry points give and get, by name; by default as the IR says.
         parameters: arrays of the globals that are ``#flow.parameter.named``, by name.
+        scans_in_order: whether scans go from first to last, as the dialect says; what a framework
+            calls a running sum may be bracketed otherwise, which is more exact and faster.
 
     Raises:
         MlirError: for what is not supported, all of it in one message, and for a module without
             an entry point.
     """
-    program = ProgramImport(run, run_block, parameters or {})
+    program = ProgramImport(run, run_block, parameters or {}, scans_in_order)
     count = sum(1 for top in module.operations for _ in top.walk())
     program.most_steps = LEAST_STEPS + STEPS_PER_OPERATION * count
     for op in module.operations:

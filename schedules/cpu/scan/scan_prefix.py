@@ -3,7 +3,9 @@
 A vector of neighbouring elements becomes its own prefixes in log2(lanes) steps, each a combination
 with the vector shifted by 1, 2, 4, ... lanes; the total of what lies before is combined last, so
 that only one operation per vector waits for the vector before.  Operands keep their order, so the
-region need not be commutative, nor have an identity.
+region need not be commutative, nor have an identity.  Where combinations round, totals begin anew
+after each run of 64 vectors, and those of runs after 64 of these, so that an output is of hardly
+more roundings than that.
 
 Many lines: a line per task.  Few long ones: each is cut into chunks that fit the second cache,
 and ``splits`` chunks make a round.  A task scans its chunk of a round from the total before it,
@@ -23,6 +25,8 @@ from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, next_line, r
 from tvm_iree_ext.schedules.cpu.scan.scan_config import ScanConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
+
+_RUN_VECTORS = 64
 
 
 def prefix_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
@@ -55,6 +59,11 @@ class _Line:
         self.vectors = config.vectors
         self.block = self.lanes * self.vectors
         self.streaming = config.streaming
+        self.run: int | None = None  # blocks, where combinations round
+        length = known(operands.lines.length)
+        is_short = length is not None and length <= 2 * _RUN_VECTORS * self.lanes
+        if operands.op.rounds and not is_short:
+            self.run = max(_RUN_VECTORS // self.vectors, 1)
 
     def load(self, position: Index, lanes: int = 1) -> Expr:
         """Elements of the line."""
@@ -105,23 +114,56 @@ class _Line:
     def scan(self, first: Index, stop: Index, carry: Expr) -> None:
         """The outputs of ``first .. stop - 1``, from what lies before."""
         lanes, held = self.lanes, self.operands.held
-        before = emit.registers(lanes, held)
-        I.buffer_store(before, emit.splat(carry, lanes), [emit.run(0, lanes)])
+        total = emit.registers(lanes, held)
+        I.buffer_store(total, emit.splat(carry, lanes), [emit.run(0, lanes)])
         count = known(stop) is not None and known(first) is not None
         blocks: Index = (
             (known(stop) - known(first)) // self.block  # type: ignore[operator]
             if count
             else I.Bind(tirx.floordiv(i64(stop) - i64(first), i64(self.block)))
         )
-        with serial(blocks) as block:
-            self.scan_block(first + block * self.block, before)
+        if self.run is None:
+            with serial(blocks) as block:
+                self.scan_block(first + block * self.block, total)
+        else:
+            self.scan_runs(first, blocks, total)
         last = emit.registers(1, held)
-        I.buffer_store(last, before[0], [0])
+        I.buffer_store(last, total[0], [0])
         with serial(stop, first + blocks * self.block) as position:
             self.step(position, last)
 
-    def scan_block(self, first: Expr, before: Any) -> None:
-        """The outputs of a block of vectors; ``before`` holds the total so far in each lane."""
+    def scan_runs(self, first: Index, blocks: Index, total: Any) -> None:
+        """The outputs of runs of blocks; ``total`` holds what lies before them, then after.
+
+        The totals of runs begin anew after so many runs as a run has vectors.
+        """
+        assert self.run is not None
+        combine, lanes = self.operands.combine, self.lanes
+        within, of_runs, start = (emit.registers(lanes, self.operands.held) for _ in range(3))
+        vector = emit.run(0, lanes)
+        I.buffer_store(start, total[vector], [vector])
+        with serial(emit.ceil_div(blocks, self.run)) as number:
+            at = I.Bind(i64(first) + number * (self.run * self.block))
+            self.scan_block(at, within, start, begins=True)
+            with serial(emit.smaller(self.run, blocks - number * self.run), 1) as block:
+                self.scan_block(at + block * self.block, within, start)
+            place = I.Bind(tirx.floormod(number, i64(_RUN_VECTORS)))
+            with emit.vector_loop(lanes) as lane:
+                both = combine(of_runs[lane], within[lane])
+                I.buffer_store(of_runs, tirx.Select(place == 0, within[lane], both), [lane])
+            with emit.vector_loop(lanes) as lane:
+                I.buffer_store(start, combine(total[lane], of_runs[lane]), [lane])
+            with I.If(place == _RUN_VECTORS - 1), I.Then():
+                I.buffer_store(total, start[vector], [vector])
+        I.buffer_store(total, start[vector], [vector])
+
+    def scan_block(
+        self, first: Expr, before: Any, start: Any = None, *, begins: bool = False
+    ) -> None:
+        """The outputs of a block of vectors; ``before`` holds the total so far in each lane.
+
+        Or that of a run so far, which ``start`` lies before, and which the block ``begins``.
+        """
         lanes, combine = self.lanes, self.operands.combine
         values, other = (emit.registers(self.block, self.operands.held) for _ in range(2))
         for v in range(self.vectors):
@@ -141,22 +183,42 @@ class _Line:
             total = self.lanes_of(values, v, [lanes - 1] * lanes)
             I.buffer_store(other, total, [self.place(v)])
         for v in range(self.vectors):
+            is_first = begins and v == 0
+            so_far = start if is_first else before
+            if start is not None and not is_first:
+                so_far = emit.registers(lanes, self.operands.held)
+                with emit.vector_loop(lanes) as lane:
+                    I.buffer_store(so_far, combine(start[lane], before[lane]), [lane])
             with emit.vector_loop(lanes) as lane:
                 at = v * lanes + lane
-                I.buffer_store(values, combine(before[lane], values[at]), [at])
+                I.buffer_store(values, combine(so_far[lane], values[at]), [at])
             output = values[self.place(v)]
             if not self.operands.op.inclusive:
-                both = [before[emit.run(0, lanes)], output]
+                both = [so_far[emit.run(0, lanes)], output]
                 output = tirx.Shuffle(both, [0, *range(lanes, 2 * lanes - 1)])
             self.store(first + v * lanes, output, lanes)
             with emit.vector_loop(lanes) as lane:
-                advanced = combine(before[lane], other[v * lanes + lane])
+                advanced = other[v * lanes + lane]
+                if not is_first:
+                    advanced = combine(before[lane], advanced)
                 I.buffer_store(before, advanced, [lane])
 
     def reduce(self, first: Expr, count: int, total: Any) -> None:
         """Set ``total[0]`` to the combination of a whole number of blocks."""
+        blocks = count // self.block
+        run = self.run or blocks
+        self.reduce_run(first, min(run, blocks), total)
+        if blocks > run:
+            within = emit.registers(1, self.operands.held)
+            with serial(emit.ceil_div(blocks, run), 1) as number:
+                many = emit.smaller(run, blocks - number * run)
+                self.reduce_run(first + number * (run * self.block), many, within)
+                I.buffer_store(total, self.operands.combine(total[0], within[0]), [0])
+
+    def reduce_run(self, first: Expr, blocks: Index, total: Any) -> None:
+        """Set ``total[0]`` to the combination of so many blocks, one after the other."""
         self.reduce_block(first, total, begins=True)
-        with serial(count // self.block, 1) as block:
+        with serial(blocks, 1) as block:
             self.reduce_block(first + block * self.block, total)
 
     def reduce_block(self, first: Expr, total: Any, *, begins: bool = False) -> None:

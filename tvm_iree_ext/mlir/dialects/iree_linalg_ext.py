@@ -116,6 +116,7 @@ def _scan(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         inclusive=bool(op.attributes["inclusive"]),
         accumulator=element_type_of(scope, accumulator),
         output=element_type_of(scope, output),
+        reassociate=not scope.program.scans_in_order,
     )
     return call_op(scope, made, operands, [output, accumulator])
 

@@ -48,6 +48,7 @@ class ProgramImport:
     run: Callable[[Any, form.ParsedOperation], list[Value]]
     run_block: Callable[[Any, form.ParsedBlock], list[Value]]
     given: Mapping[str, np.ndarray] = field(default_factory=dict)  # values of parameters
+    scans_in_order: bool = True
     builder: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
     ops: dict[str, Op] = field(default_factory=dict)
     parameters: dict[str, np.ndarray] = field(default_factory=dict)

@@ -63,8 +63,12 @@ class Scan(Op):
         """Whether only the order of the definition gives the right result."""
         if self.reassociate:
             return False
-        name = self.region.known_as
-        return name is None or (name in ("add", "mul") and self.type.dtype in dtypes.FLOATS)
+        return self.region.known_as is None or self.rounds
+
+    @cached_property
+    def rounds(self) -> bool:
+        """Whether combinations may round: those of floats that are not known to choose one."""
+        return self.type.dtype in dtypes.FLOATS and self.region.known_as in (None, "add", "mul")
 
     @property
     def line_shape(self) -> Shape:

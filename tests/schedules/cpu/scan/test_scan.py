@@ -154,6 +154,25 @@ def test_nan_goes_on_to_the_end(region, dtype):
     assert not np.isnan(got[0, :70].astype(float)).any()
 
 
+@pytest.mark.parametrize("inclusive", [True, False], ids=["inclusive", "exclusive"])
+@pytest.mark.parametrize("splits", [1, 2])
+def test_totals_begin_anew_after_runs_of_vectors(inclusive, splits):
+    op = ops.scan(("n",), LAST, inclusive=inclusive, dtype="f32", reassociate=True)
+    chunk = {"workgroup_tile": {"length": 64 * 40}} if splits > 1 else {}
+    kernel = build(op, config=config_of(op, splits=splits, **chunk))
+    for length in (1000, 1024, 1025, 5000, 20_000):
+        x, init = (one.astype("float32") for one in arrays((length,), 0))
+        x[RNG.random(length) < 0.9] = 0
+        check(op, x, init, kernel=kernel)
+
+
+def test_roundings_of_a_long_sum_are_few():
+    x = np.full(1 << 20, 0.1, "float32")
+    got, _ = build(ops.scan(x, reassociate=True))(x)
+    want = x.astype("float64").cumsum()
+    assert np.abs(got / want - 1).max() < 2e-6  # 2e-5 with a total of all vectors before
+
+
 @pytest.mark.parametrize("reassociate", [False, True])
 def test_a_sum_starts_at_minus_zero(reassociate):
     x, init = np.full(40, -0.0, np.float32), np.float32(0)
