@@ -40,7 +40,7 @@ def _common() -> dict[str, Op]:
     found |= {f"matmul_{n}": ops.matmul((n, n), (n, n)) for n in (256, 512, 1024, 2048)}
     found |= {
         f"conv3x3_{channels}_{size}": ops.conv_2d(
-            (1, size + 2, size + 2, channels), (3, 3, channels, channels)
+            (1, size + 2, size + 2, channels), (3, 3, channels, channels), algorithm="fastest"
         )
         for channels, size in ((64, 56), (128, 28), (256, 14))
     }
@@ -71,7 +71,7 @@ def _gpu() -> dict[str, Op]:
 
     def convolution(size: int, channels: int, dtype: str) -> Op:
         image = (1, size + 2, size + 2, channels)
-        return ops.conv_2d(TensorType(image, dtype), TensorType((3, 3, channels, channels), dtype))
+        return ops.conv_2d(image, (3, 3, channels, channels), dtype=dtype)
 
     return {
         "matmul_f16_128x768x768": product(128, 768, 768, "float16"),

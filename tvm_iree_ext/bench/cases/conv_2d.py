@@ -1,7 +1,7 @@
 """The cases of conv_2d: ``conv3x3_64_56`` is 64 channels of 56 x 56 to 64 filters, NHWC.
 
 ``_bias_relu`` has the larger of 0 and the sum with a bias of its filter, ``_sub`` a tensor less.
-The algorithm is the chosen one unless the name says it.  PyTorch has the filter in the layout that
+By im2col unless the name says it.  PyTorch has the filter in the layout that
 suits it, and images of the case's: channels_last for NHWC.
 """
 
@@ -28,13 +28,13 @@ def conv_2d_cases() -> tuple[Case, ...]:
     """All of them."""
     image, taps = (1, 56, 56, 64), (3, 3, 64, 64)
     same: dict[str, Any] = {"padding": 1}
-    by_im2col = {**same, "algorithm": "im2col"}
+    winograd = {**same, "algorithm": "winograd"}
     stem: dict[str, Any] = {"strides": 2, "padding": 3}
     return (
         conv_2d_case("conv3x3_64_56", image, taps, **same),
         conv_2d_case("conv3x3_64_56_nchw", image, taps, nchw=True, **same),
-        conv_2d_case("conv3x3_64_56_im2col", image, taps, **by_im2col),
-        conv_2d_case("conv3x3_64_56_im2col_nchw", image, taps, nchw=True, **by_im2col),
+        conv_2d_case("conv3x3_64_56_winograd", image, taps, **winograd),
+        conv_2d_case("conv3x3_64_56_winograd_nchw", image, taps, nchw=True, **winograd),
         conv_2d_case("conv3x3_64_56_bias_relu", image, taps, fused="bias_relu", **same),
         conv_2d_case(
             "conv3x3_64_56_bias_relu_nchw", image, taps, nchw=True, fused="bias_relu", **same

@@ -6,6 +6,7 @@ elements there says whether anything was made for the listed sizes alone.
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.base.bench_case import Case
@@ -75,6 +76,11 @@ def _convolutions() -> Iterator[Pair]:
     yield (
         conv_2d_case("conv3x3_64_56", (1, 56, 56, 64), (3, 3, 64, 64), padding=1),
         conv_2d_case("", (1, 53, 55, 61), (3, 3, 61, 67), padding=1),
+    )
+    winograd: dict[str, Any] = {"padding": 1, "algorithm": "winograd"}
+    yield (
+        conv_2d_case("conv3x3_64_56_winograd", (1, 56, 56, 64), (3, 3, 64, 64), **winograd),
+        conv_2d_case("", (1, 53, 55, 61), (3, 3, 61, 67), **winograd),
     )
 
 

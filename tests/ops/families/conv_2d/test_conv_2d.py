@@ -10,6 +10,7 @@ from tvm_iree_ext.ops import TensorType
 
 CONV = ops.conv_2d
 NCHW = {"layout": "NCHW"}
+FASTEST = {"algorithm": "fastest"}
 
 
 @pytest.mark.parametrize(
@@ -82,15 +83,16 @@ def test_flops_are_those_of_the_direct_form():
 @pytest.mark.parametrize(
     ("image", "taps", "attributes", "chosen"),
     [
-        ((1, 56, 56, 64), (3, 3, 64, 64), {"padding": 1}, ("winograd", 4)),
-        ((1, "h", "w", 64), (3, 3, 64, 64), {"padding": 1}, ("winograd", 4)),
-        ((1, 4, 4, 64), (3, 3, 64, 64), {}, ("im2col", None)),
-        ((1, 56, 56, 1), (3, 3, 1, 1), {}, ("im2col", None)),
+        ((1, 56, 56, 64), (3, 3, 64, 64), {"padding": 1}, ("im2col", None)),
+        ((1, 56, 56, 64), (3, 3, 64, 64), {**FASTEST, "padding": 1}, ("winograd", 4)),
+        ((1, "h", "w", 64), (3, 3, 64, 64), {**FASTEST, "padding": 1}, ("winograd", 4)),
+        ((1, 4, 4, 64), (3, 3, 64, 64), FASTEST, ("im2col", None)),
+        ((1, 56, 56, 1), (3, 3, 1, 1), FASTEST, ("im2col", None)),
         ((1, 56, 56, 64), (3, 3, 64, 64), {"algorithm": "im2col"}, ("im2col", None)),
-        ((1, 56, 56, 64), (3, 3, 64, 64), {"strides": 2}, ("im2col", None)),
-        ((1, 56, 56, 64), (3, 3, 64, 64), {"dtype": "i8"}, ("im2col", None)),
-        ((1, 56, 56, 64), (3, 3, 1, 64), {"groups": 64}, ("im2col", None)),
-        ((1, 56, 56, 4096), (3, 3, 4096, 4096), {}, ("im2col", None)),
+        ((1, 56, 56, 64), (3, 3, 64, 64), {**FASTEST, "strides": 2}, ("im2col", None)),
+        ((1, 56, 56, 64), (3, 3, 64, 64), {**FASTEST, "dtype": "i8"}, ("im2col", None)),
+        ((1, 56, 56, 64), (3, 3, 1, 64), {**FASTEST, "groups": 64}, ("im2col", None)),
+        ((1, 56, 56, 4096), (3, 3, 4096, 4096), FASTEST, ("im2col", None)),
         ((1, 4, 4, 3), (3, 3, 3, 8), {"algorithm": "winograd"}, ("winograd", 2)),
         ((1, 4, 4, 3), (3, 3, 3, 8), {"output_tile_size": 6}, ("winograd", 6)),
     ],
@@ -133,7 +135,7 @@ REFUSED = {
     ),
     "algorithm": (
         lambda: CONV(IMAGE, TAPS, algorithm="fft"),
-        "algorithm is 'fft'; expected one of 'im2col', 'winograd', None",
+        "algorithm is 'fft'; expected one of 'im2col', 'winograd', 'fastest', None",
     ),
     "dynamic channels": (
         lambda: CONV((1, 8, 8, "c"), TAPS),
@@ -259,10 +261,6 @@ REFUSED = {
     "panels by Winograd": (
         lambda: panels((3, 3, 3, 4, 2), 2, algorithm="winograd"),
         "filter_panels is 2 with layout 'NHWC' and algorithm 'winograd'; expected",
-    ),
-    "panels by any algorithm": (
-        lambda: panels((3, 3, 3, 4, 2), 2, algorithm=None),
-        "filter_panels is 2 with layout 'NHWC' and algorithm None; expected",
     ),
     "an epilogue of other arguments": (
         lambda: CONV(IMAGE, TAPS, [(6,)], epilogue="arg0 + arg2"),

@@ -301,6 +301,16 @@ def test_narrow_types_are_rounded_once(dtype, algorithm):
     assert kernel_checks.check_op(op, {"input": image, "filter": taps}).message == ""
 
 
+def test_what_is_infinite_or_large_is_no_nan_by_default():
+    image, taps = operands((1, 14, 14, 8), (3, 3, 8, 8))
+    image, taps = np.abs(image), np.abs(taps) + 1
+    image[0, 6, 6, 3] = np.inf
+    kernel = build(ops.conv_2d(image, taps))
+    assert np.isinf(kernel(image, taps)).sum() == 3 * 3 * 8
+    image[0, 6, 6, 3] = 1
+    assert np.isfinite(kernel(image * np.float32(1e35), taps)).all()
+
+
 @pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
 def test_nan_stays_in_its_windows(algorithm):
     image, taps = operands((1, 30, 30, 4), (3, 3, 4, 3))

@@ -1,4 +1,4 @@
-"""The choice between im2col and Winograd: the one of fewer vector instructions, about.
+"""What is fastest, im2col or Winograd: the one of fewer vector instructions, about.
 
     im2col:       a multiply-add for each product of the direct form, and a copy of each window
     winograd, r:  for tiles of i x i, i = r + 2, one for each of i * i * C * F a tile, and about

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -19,6 +19,7 @@ from tvm_iree_ext.ops.families.winograd.winograd_matrices import OUTPUT_TILES
 
 _NAME = Conv2d.name
 _DTYPES = (*dtypes.FLOATS, "int8")
+_FASTEST = "fastest"
 
 
 def conv_2d(
@@ -31,7 +32,7 @@ def conv_2d(
     dilations: int | tuple[int, int] = 1,
     padding: int | tuple[Any, Any] = 0,
     groups: int = 1,
-    algorithm: Algorithm | None = None,
+    algorithm: Algorithm | Literal["fastest"] | None = None,
     output_tile_size: int | None = None,
     epilogue: PlainRegion | None = None,
     dtype: str = "float32",
@@ -52,7 +53,10 @@ def conv_2d(
             ((top, bottom), (left, right)).
         groups: filters of group g see its C / groups channels alone; as many as channels: a
             depthwise convolution.
-        algorithm: ``"im2col"``, ``"winograd"``, or None for the one that is likely to be faster.
+        algorithm: ``"im2col"``; ``"winograd"``; ``"fastest"``, the one that is likely to be
+            faster; or None, im2col unless there is an ``output_tile_size``.  Winograd is for
+            numbers that are finite and not near the largest: an infinite element makes NaN of all
+            results of the tiles that read it, and transforms overflow before their results do.
         output_tile_size: of Winograd: 2, 4 or 6; None for the faster of 2 and 4.
         epilogue: takes the sum as ``arg0`` and an element of each of ``operands`` as ``arg1`` and
             so on; yields the element of the result.  Floats come in the type of sums (float32
@@ -74,7 +78,7 @@ def conv_2d(
     """
     for name, value, allowed in (
         ("layout", layout, get_args(Layout)),
-        ("algorithm", algorithm, (*get_args(Algorithm), None)),
+        ("algorithm", algorithm, (*get_args(Algorithm), _FASTEST, None)),
     ):
         if value not in allowed:
             known = ", ".join(map(repr, allowed))
@@ -147,7 +151,7 @@ def conv_2d(
     return with_epilogue(op, operands, epilogue, dtype, result_dtype)
 
 
-def _with_algorithm(op: Conv2d, algorithm: Algorithm | None, tile: int | None) -> Conv2d:
+def _with_algorithm(op: Conv2d, algorithm: str | None, tile: int | None) -> Conv2d:
     """The op with an algorithm that can compute it."""
     if tile is not None and (algorithm == "im2col" or tile not in OUTPUT_TILES):
         expected = "None with im2col" if algorithm == "im2col" else "2, 4 or 6, or None"
@@ -158,7 +162,7 @@ def _with_algorithm(op: Conv2d, algorithm: Algorithm | None, tile: int | None) -
             f"{_NAME}: winograd takes kernels of 3 x 3 without strides or dilations, and"
             f" floats; {obstacle}"
         )
-    if algorithm == "im2col" or obstacle:
+    if algorithm == "im2col" or obstacle or algorithm is tile is None:
         if tile is not None:
             raise OpError(
                 f"{_NAME}: output_tile_size is {tile!r}; by im2col, since {obstacle}, there is none"
@@ -193,7 +197,7 @@ def _of_panels(
 ) -> TensorType:
     """The filter that panels are of, as (KH, KW, C / groups, F)."""
     width = _number("filter_panels", panels, 1)
-    if layout != "NHWC" or algorithm != "im2col":
+    if layout != "NHWC" or algorithm not in ("im2col", None):
         raise OpError(
             f"{_NAME}: filter_panels is {width} with layout {layout!r} and algorithm"
             f" {algorithm!r}; expected 'NHWC' and 'im2col'"
