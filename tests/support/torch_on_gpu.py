@@ -37,7 +37,7 @@ class Torch(SimpleNamespace):
     def __init__(self, device):
         stream = SimpleNamespace(cuda_stream=STREAM)
         super().__init__(
-            Tensor=TorchTensor, strided="strided", float32="float32", uint8="uint8",
+            Tensor=TorchTensor, strided="strided", float32="float32", uint8="uint8", int64="int64",
             nn=SimpleNamespace(Parameter=TorchParameter),
             is_grad_enabled=lambda: self.grad, gpu=device, made=[], grad=True,
             cuda=SimpleNamespace(current_stream=lambda ordinal: stream),

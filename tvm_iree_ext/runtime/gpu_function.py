@@ -23,6 +23,7 @@ from tvm_iree_ext.runtime.arrays import Allocator, Port
 from tvm_iree_ext.runtime.cupy_arrays import CupyArray
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
 from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
+from tvm_iree_ext.runtime.launch.host_plan import ComputedArray
 from tvm_iree_ext.runtime.launch.launcher import Kernels
 from tvm_iree_ext.runtime.launch.plan_steps import Unmet, bind, number
 from tvm_iree_ext.runtime.launch_graph import Launches
@@ -30,6 +31,8 @@ from tvm_iree_ext.runtime.repeated_calls import RepeatedCalls
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
 Allocate = Callable[[int], int]
+Make = Callable[[Sequence[tuple[int, ...]]], tuple[list[Any], list[Any]]]
+"""Arrays for results of some shapes: as they are returned, and as they are passed."""
 
 _KEPT = 64  # calls with other shapes, whose extents are known
 
@@ -70,8 +73,10 @@ class GpuFunction:
         self.again = self._repeated.again
         self._lock = threading.Lock()
 
-    def result_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    def result_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]] | None:
         """The shapes of the results of their own, by those of the other operands, all arrays.
+
+        None where only the run tells them.
 
         Raises:
             CallError: for shapes that do not fit.
@@ -85,13 +90,24 @@ class GpuFunction:
             names = bind({**self._plan, "parameters": given}, named, {})
         except ValueError as error:
             raise CallError(f"{self._name}: {error}") from None
+        if "results" in self._plan:
+            return None
         return [tuple(number(extent, names) for extent in one["shape"]) for one in results]
 
     def __call__(self, *values: Any) -> None:
         """Compute the results, which are the last values, and those that lie in others.
 
         Raises:
-            CallError: for arrays on several GPUs.
+            CallError: for arrays on several GPUs, and where the plan requires what does not hold.
+            ArtifactError: where no driver or GPU is there, or the driver refuses.
+        """
+        self.computed(values, lambda shapes: ([], []))
+
+    def computed(self, values: Sequence[Any], make: Make) -> tuple[list[Any], list[Any]]:
+        """Compute results whose extents only the run tells; what ``make`` then gives for them.
+
+        Raises:
+            CallError: for arrays on several GPUs, and as ``make`` does.
             ArtifactError: where no driver or GPU is there, or the driver refuses.
         """
         torch = torch_module()
@@ -99,15 +115,18 @@ class GpuFunction:
         ordinals = {
             place.ordinal for place in places if place is not None and place.ordinal is not None
         }
+        self._check_one(ordinals)
+        try:
+            return self._call(values, places, ordinals.pop() if ordinals else 0, make)
+        except DriverError as error:
+            raise self._refused(error) from error
+
+    def _check_one(self, ordinals: Collection[int]) -> None:
         if len(ordinals) > 1:
             raise CallError(
                 f"{self._name}: arrays are on GPUs {', '.join(map(str, sorted(ordinals)))};"
                 " expected one"
             )
-        try:
-            self._call(values, places, ordinals.pop() if ordinals else 0)
-        except DriverError as error:
-            raise self._refused(error) from error
 
     def remember(
         self, arguments: Sequence[Any], values: Sequence[Any], results: Sequence[Any], is_out: bool
@@ -188,8 +207,12 @@ class GpuFunction:
         return ArtifactError(f"the artifact {self._folder} does not run: {error}")
 
     def _call(
-        self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"], ordinal: int
-    ) -> None:
+        self,
+        values: Sequence[Any],
+        places: Sequence["_ArrayPlace | None"],
+        ordinal: int,
+        make: Make,
+    ) -> tuple[list[Any], list[Any]]:
         kernels = self._loaded.get(ordinal) or self._kernels(ordinal)
         there = [place for place in places if place is not None]
         addresses = [place.address for place in there]
@@ -204,18 +227,23 @@ class GpuFunction:
                 addresses[number] = allocate(place.size)
                 if number < results:
                     kernels.gpu.write(addresses[number], place.address, place.size, stream)
+            made: tuple[list[Any], list[Any]] = [], []
             if kernels.is_prepared:
                 launches = self._known_launches(kernels, ordinal, values, places)
                 workspace = allocate(launches.bytes) if launches.bytes else 0
                 launches(addresses, workspace, stream)
             else:
-                self._follow(kernels, values, places, addresses, allocate, stream)
+                computed = self._follow(kernels, values, places, addresses, allocate, stream)
+                made = make([one.shape for one in computed])
+                is_in_order = _libraries(made[1]) <= libraries
+                self._fill(kernels.gpu, made[1], computed, ordinal, stream if is_in_order else None)
             if on_host or len(libraries) != 1:
                 kernels.gpu.wait()
             for number in on_host:
                 if number >= results or number in self._updated:
                     place = there[number]
                     kernels.gpu.read(place.address, addresses[number], place.size)
+        return made
 
     def _known_launches(
         self,
@@ -261,7 +289,7 @@ class GpuFunction:
         addresses: Sequence[int],
         allocate: Allocate,
         stream: int,
-    ) -> None:
+    ) -> list[ComputedArray]:
         """Launch by a plan whose loops and branches the host decides.
 
         Raises:
@@ -270,9 +298,36 @@ class GpuFunction:
         numbers = self._numbers(values, places)
         named = dict(zip(kernels.arrays, addresses, strict=True))
         try:
-            kernels.enqueue(named, numbers, allocate=allocate, stream=stream)
+            return kernels.enqueue(named, numbers, allocate=allocate, stream=stream)
         except Unmet as error:
             raise CallError(f"{self._name}: {error}") from None
+
+    def _fill(
+        self,
+        gpu: Gpu,
+        tensors: Sequence[Any],
+        computed: Sequence[ComputedArray],
+        ordinal: int,
+        stream: int | None,
+    ) -> None:
+        """Copy results into arrays, in a stream's order where one is given.
+
+        Raises:
+            CallError: for arrays on another GPU.
+        """
+        torch = torch_module()
+        places = [place for one in tensors if (place := _place(one, torch)) is not None]
+        self._check_one({ordinal, *(one.ordinal for one in places if one.ordinal is not None)})
+        is_waiting = stream is None or any(place.ordinal is None for place in places)
+        if is_waiting:
+            gpu.wait()
+        for place, one in zip(places, computed, strict=True):
+            if place.ordinal is None:
+                gpu.read(place.address, one.address, place.size)
+            else:
+                gpu.copy(place.address, one.address, place.size, stream or 0)
+        if is_waiting:
+            gpu.wait()
 
     def _kernels(self, ordinal: int) -> Kernels:
         """The kernels on a GPU, loaded when they are first called there."""

@@ -222,15 +222,21 @@ class ProgramFunction:
         function = self._on_gpu()
         expected = function.result_shapes([shape or () for shape in shapes])
         ports = self._updates.others(self._caller.result_ports)
-        if out is None:
-            results, tensors = function.allocator(like)(expected, ports)
+
+        def make(shapes: Sequence[tuple[int, ...]]) -> tuple[list[Any], list[Any]]:
+            if out is None:
+                return function.allocator(like)(shapes, ports)
+            return self._caller.outputs(out, shapes, passed)
+
+        if expected is None:
+            results, tensors = function.computed(passed, make)
         else:
-            results, tensors = self._caller.outputs(out, expected, passed)
-        updated = [shapes[part] or () for part in self._updates.parts]
-        if not all(0 in shape for shape in (*expected, *updated)):
-            function(*passed, *tensors)
-            if self._is_repeatable:
-                function.remember(given, [*passed, *tensors], results, out is not None)
+            results, tensors = make(expected)
+            updated = [shapes[part] or () for part in self._updates.parts]
+            if not all(0 in shape for shape in (*expected, *updated)):
+                function(*passed, *tensors)
+                if self._is_repeatable:
+                    function.remember(given, [*passed, *tensors], results, out is not None)
         if self._updates:
             results = self._updates.among(results, passed)
         joined = self._joined(results) if self._is_complex else results

@@ -12,18 +12,8 @@ from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
 
 
 @pytest.fixture(scope="module")
-def text():
-    """The functions whose results have extents that arguments say."""
-    whole = (DATA / "mlir" / "control.mlir").read_text()
-    start, end = (whole.index(f"func.func @{name}") for name in ("doubled", "complex"))
-    return whole[:start] + whole[end:]
-
-
-@pytest.fixture(scope="module")
-def imported(text, tmp_path_factory):
-    file = tmp_path_factory.mktemp("control") / "control.mlir"
-    file.write_text(text)
-    return import_program(file)
+def imported():
+    return import_program(DATA / "mlir" / "control.mlir")
 
 
 @pytest.fixture(scope="module", params=["rocm:gfx942", "cuda:sm_80"])
@@ -88,6 +78,14 @@ def test_what_steps_insert(on_gpu, count):
     np.testing.assert_array_equal(checked, inserted)
     np.testing.assert_array_equal(total, sums[-1] if count else np.zeros(3))
     np.testing.assert_array_equal(a, given)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_results_that_are_as_long_as_a_loop_makes_them(on_gpu, count):
+    x, y = row(1, 2, 3), row(4, 5, 6)
+    grown, added = on_gpu["doubled"](x, y, np.int64(count))
+    np.testing.assert_array_equal(grown, np.tile(x, 2**count))
+    np.testing.assert_array_equal(added, x + count * y + x)
 
 
 LOOP = """

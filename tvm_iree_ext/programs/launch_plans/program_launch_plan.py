@@ -73,7 +73,8 @@ def _stored(function: tirx.PrimFunc) -> int | None:
 def program_plan(program: PlannedProgram, name: str, constants: Sequence[Parameter]) -> Plan:
     """The plan of a function, which takes the caller's tensors, then the results.
 
-    A result that lies in one of the caller's tensors is no other.
+    A result that lies in one of the caller's tensors is no other.  Where only a run tells extents
+    of results, the plan makes all of them, and says where each lies at last.
     It has ``constants`` besides, which lie in the file of parameters:
     ``{"name": ..., "dtype": ..., "shape": [...], "offset": bytes}``.
 
@@ -83,8 +84,7 @@ def program_plan(program: PlannedProgram, name: str, constants: Sequence[Paramet
         constants: those that the function takes behind the caller's tensors.
 
     Raises:
-        BuildError: for what only the virtual machine of a CPU does, and for results whose extents
-            only a run tells.
+        BuildError: for what only the virtual machine of a CPU does.
     """
     try:
         return FunctionPlanner(program, set()).plan(program.functions[name], constants)
@@ -122,18 +122,19 @@ class FunctionPlanner(PlannedSteps):
         for parameter, name in named:
             self._arrays[parameter] = self._typed(name, parameter.ty)
         taken = [self._arrays[parameter] for parameter in function.params[:given]]
-        known, returned = {*self.names}, _returned(function)
-        for place, (field, made) in enumerate(returned):
-            if made in self._arrays:
-                continue
-            if not _is_told(field.ty, known):
-                raise BuildError(
-                    f"result {place} has extents that only a run tells; programs for GPUs have"
-                    " results whose extents the arguments say"
-                )
-            self._homes[made] = self._typed(self.fresh(f"out{place}"), field.ty)
-            taken.append(self._homes[made])
+        known = {*self.names}
+        own = [
+            (place, field, made)
+            for place, (field, made) in enumerate(_returned(function))
+            if made not in self._arrays
+        ]
+        is_told = all(_is_told(field.ty, known) for _, field, _ in own)
+        if is_told:
+            for place, field, made in own:
+                self._homes[made] = self._typed(self.fresh(f"out{place}"), field.ty)
+                taken.append(self._homes[made])
         self._run(function)
+        results = [] if is_told else [self.array(field) for _, field, _ in own]
         return {
             "parameters": [_parameter(one) for one in taken],
             "symbols": symbols,
@@ -146,6 +147,7 @@ class FunctionPlanner(PlannedSteps):
                 for one, parameter in zip(constants, function.params[given:], strict=True)
             ],
             "steps": self.steps,
+            **({"results": [_parameter(one) for one in results]} if results else {}),
         }
 
     def region(

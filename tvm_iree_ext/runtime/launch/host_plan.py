@@ -11,8 +11,8 @@ An artifact's ``launch.py`` holds this module, too.
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -48,6 +48,14 @@ Prepare = Callable[[Sequence[Step], dict[str, Any]], PreparedStretch]
 """Prepares steps for the values of names, and gives the names that the steps name their values."""
 
 
+class ComputedArray(NamedTuple):
+    """A result whose extents only the run told, in memory of the call's."""
+
+    address: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
 class HostCall:
     """A call of a plan: what its names say by now, and where its arrays lie."""
 
@@ -71,6 +79,11 @@ class HostCall:
     def value(self, text: int | str) -> Any:
         """A number of the plan."""
         return number(text, self.names)
+
+    def array(self, named: Mapping[str, Any]) -> ComputedArray:
+        """An array of the plan, as it is now: its name, dtype and shape by texts."""
+        shape = tuple(map(self.value, named["shape"]))
+        return ComputedArray(self.addresses[named["name"]], named["dtype"], shape)
 
 
 class Stretch:

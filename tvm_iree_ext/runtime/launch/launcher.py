@@ -3,11 +3,13 @@
     python launch.py                          says what is taken, and what is launched
     python launch.py X.npy 0.5 n=100 ...      runs it on arrays and numbers in that order (zeros for
                                               those that are not given), and writes all arrays,
-                                              results among them, to NAME.npy
+                                              results among them, to NAME.npy; results whose
+                                              extents only the run tells, to result0.npy ...
 
 A program's function comes first, where it is neither the only one nor ``main``.
 
-From Python: ``Kernels(folder)(x, 0.5, y)`` changes the arrays in place.
+From Python: ``Kernels(folder)(x, 0.5, y)`` changes the arrays in place, and returns results whose
+extents only the run tells.
 """
 
 import ast
@@ -39,7 +41,7 @@ from tvm_iree_ext.runtime.launch.driver_answers import (
     hip_version,
     kernel_report,
 )
-from tvm_iree_ext.runtime.launch.host_plan import HostCall, HostPlan
+from tvm_iree_ext.runtime.launch.host_plan import ComputedArray, HostCall, HostPlan
 from tvm_iree_ext.runtime.launch.launch_contract import GpuLimits, KernelReport, Step, disagreements
 from tvm_iree_ext.runtime.launch.plan_steps import arrays_of, bind, follow, is_prepared, number
 
@@ -179,8 +181,10 @@ class Kernels:
         *,
         allocate: Callable[[int], int],
         stream: int = 0,
-    ) -> None:
+    ) -> list[ComputedArray]:
         """Launch what the plan says, on a stream; wait only for numbers that the host reads.
+
+        The results whose extents only the run tells are where they are once all is done.
 
         Args:
             arrays: addresses on the GPU, by the parameters' names.
@@ -196,16 +200,18 @@ class Kernels:
             if self._host_plan is None:
                 self._host_plan = HostPlan(self.plan["steps"], self._stretch)
             addresses = {**self.constants(), **arrays}
-            self._host_plan(HostCall(self.gpu, dict(numbers), addresses, allocate, stream))
-            return
+            call = HostCall(self.gpu, dict(numbers), addresses, allocate, stream)
+            self._host_plan(call)
+            return [call.array(one) for one in self.plan.get("results", ())]
         prepared = self.prepared(numbers)
         taken = [allocate(size) for size in prepared.workspaces]
         prepared([*[arrays[name] for name in self.arrays], *taken], stream)
+        return []
 
     @functools.cached_property
     def is_prepared(self) -> bool:
         """Whether the numbers of a call say what is launched; else kernels do, in the call."""
-        return is_prepared(self.plan["steps"])
+        return "results" not in self.plan and is_prepared(self.plan["steps"])
 
     def _stretch(self, steps: Sequence[Step], names: dict[str, Any]) -> PreparedPlan:
         constants = self.constants()
@@ -266,8 +272,11 @@ class Kernels:
             self._functions[name] = self.gpu.function(self._module, name)
         return self._functions[name]
 
-    def __call__(self, *arguments: Any) -> None:
-        """Run it on contiguous arrays, changed in place, and numbers, and wait for it."""
+    def __call__(self, *arguments: Any) -> list[np.ndarray]:
+        """Run it on contiguous arrays, changed in place, and numbers, and wait for it.
+
+        Returns the results whose extents only the run tells.
+        """
         parameters = self.plan["parameters"]
         if len(arguments) != len(parameters):
             raise ValueError(f"{len(parameters)} arguments are taken; {len(arguments)} came")
@@ -288,11 +297,15 @@ class Kernels:
             addresses = {name: allocate(value.nbytes) for name, value in given.items()}
             for name, value in given.items():
                 self.gpu.write(addresses[name], value.ctypes.data, value.nbytes)
-            self.enqueue(addresses, numbers, allocate=allocate)
+            computed = self.enqueue(addresses, numbers, allocate=allocate)
             self.gpu.wait()
             for name, value in given.items():
                 if value.flags.writeable:
                     self.gpu.read(value.ctypes.data, addresses[name], value.nbytes)
+            results = [np.empty(one.shape, numpy_type(one.dtype)) for one in computed]
+            for one, value in zip(computed, results, strict=True):
+                self.gpu.read(value.ctypes.data, one.address, value.nbytes)
+        return results
 
     @contextlib.contextmanager
     def memory(self) -> Iterator[Callable[[int], int]]:
@@ -349,10 +362,12 @@ def main(arguments: list[str]) -> None:
     for one in plan["parameters"][len(values) :]:
         shape = [number(extent, names) for extent in one.get("shape", ())]
         values.append(np.zeros(shape, numpy_type(one["dtype"])) if "shape" in one else 0)
-    Kernels(folder, function=function)(*values)
+    results = Kernels(folder, function=function)(*values)
     for one, value in zip(plan["parameters"], values, strict=True):
         if "shape" in one:
             np.save(f"{one['name']}.npy", value)
+    for place, value in enumerate(results):
+        np.save(f"result{place}.npy", value)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Launch plans on the simulator: what a deployment would do, without a GPU."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
@@ -24,6 +25,14 @@ from tvm_iree_ext.simulator.translation.lane_statements import translate
 from tvm_iree_ext.simulator.translation.lookahead import look_ahead
 
 
+@dataclass(frozen=True)
+class SimulatedPlan:
+    """A simulation for each launch, and the results whose extents only the run told."""
+
+    simulations: list[Simulation]
+    results: list[np.ndarray]
+
+
 def simulate_plan(
     plan: Plan,
     kernels: Mapping[str, tirx.PrimFunc],
@@ -31,8 +40,8 @@ def simulate_plan(
     *,
     written: Iterable[str] | None = None,
     workgroups: Workgroups = None,
-) -> list[Simulation]:
-    """Follow a plan; a simulation for each launch.
+) -> SimulatedPlan:
+    """Follow a plan.
 
     Args:
         plan: see :mod:`~tvm_iree_ext.codegen.gpu.launch_plan.launch_plan`.
@@ -58,11 +67,13 @@ def simulate_plan(
         numbers = bind(plan, shapes, followed.numbers)
     except ValueError as error:
         raise SimulationError(str(error)) from None
+    values = numbers | followed.numbers
     try:
-        follow(plan["steps"], numbers | followed.numbers, followed.do)
+        follow(plan["steps"], values, followed.do)
     except Unmet as error:
         raise SimulationError(str(error)) from None
-    return followed.done
+    results = [followed.result(one, values) for one in plan.get("results", ())]
+    return SimulatedPlan(followed.done, results)
 
 
 def array_shapes(plan: Plan, numbers: Mapping[str, int]) -> dict[str, list[int]]:
@@ -167,6 +178,13 @@ class _Followed:
         elif 0 not in step["grid"]:
             self._launch(step)
         return None
+
+    def result(self, named: Mapping[str, Any], names: Mapping[str, Any]) -> np.ndarray:
+        """An array of the plan, as it is now: its name, dtype and shape by texts."""
+        shape = [number(extent, names) for extent in named["shape"]]
+        kind = element_type(named["dtype"])
+        content = self._bytes(named["name"])[: prod(shape) * kind.itemsize]
+        return content.view(kind).reshape(shape).copy()
 
     def _bytes(self, name: str) -> np.ndarray:
         """The bytes of an array, which are its memory."""

@@ -85,7 +85,7 @@ def simulate_kernel(
         target = default_target(kernel)
     plan, kernels = _planned(function, make_target(target))
     arguments = _arguments(plan, kernels, sizes or {}, np.random.default_rng(seed))
-    done = simulate_plan(plan, kernels, arguments, workgroups=workgroups)
+    done = simulate_plan(plan, kernels, arguments, workgroups=workgroups).simulations
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
     return Simulated(tuple(done), arrays)
 
@@ -118,7 +118,7 @@ def simulate_function(
     names = dict(zip(own, (one["name"] for one in plan["parameters"]), strict=True))
     given = {names.get(name, name): value for name, value in arguments.items()}
     full = None if written is None else [names.get(name, name) for name in written]
-    return simulate_plan(plan, kernels, given, written=full, workgroups=workgroups)
+    return simulate_plan(plan, kernels, given, written=full, workgroups=workgroups).simulations
 
 
 def _planned(func: tirx.PrimFunc, target: Target) -> tuple[Plan, dict[str, tirx.PrimFunc]]:

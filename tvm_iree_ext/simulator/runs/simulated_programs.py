@@ -106,7 +106,7 @@ def simulate_program(
     whole = {**plan, "parameters": [*plan["parameters"], *fixed.values()]}
     by_kernel = {str(var.name_hint): kernel for var, kernel in kernels.functions.items()}
     done = simulate_plan(whole, by_kernel, {**given, **results, **held}, written=[*given, *held])
-    rest = iter(results.values())
+    rest = iter([*results.values(), *done.results])
     names = [part.name for one in signature.arguments for part in parts_of(one)]
     homes = dict(zip(names, given.values(), strict=True))
     parts = [
@@ -115,7 +115,7 @@ def simulate_program(
         for one in parts_of(result)
     ]
     returned = _joined(signature, homes, iter(parts))
-    return SimulatedProgram(tuple(returned), tuple(done))
+    return SimulatedProgram(tuple(returned), tuple(done.simulations))
 
 
 def _parts(name: str, array: np.ndarray, operand: Operand) -> list[np.ndarray]:

@@ -23,6 +23,11 @@ host waits for the GPU or works on its memory:
     {"while": "turn < count", "before": [...], "steps": [...]}     ``before`` each look, steps after
     {"require": "count > 0", "message": "..."}                     else the call fails
 
+Where only a run tells the extents of results, they are no parameters; the plan says how they are
+named, and how long they are, when all is done:
+
+    "results": [{"name": "state", "dtype": "float32", "shape": ["extent", 4]}]
+
 A name that is given a number again has that from then on, and memory that is allocated again may
 be the same.
 
