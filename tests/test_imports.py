@@ -59,7 +59,8 @@ ALLOWED = {
     "mlir": f".tir .ops .mlir.reading {TVM} ml_dtypes",
     "programs": f".ops .targets .tir .codegen .runtime .records .building .mlir"
     f" .schedules .schedules.shared {TVM}",
-    "frontends": ".targets .runtime .processes .mlir .mlir.reading .programs numpy jax torch iree",
+    "frontends": ".targets .runtime .processes .mlir .mlir.reading .programs numpy jax torch iree"
+    " onnx google tvm",
     "api": ".ops .targets .runtime .records .building .mlir .programs .schedules.base tvm",
     "support": ".runtime .catalog .registry .emulator.runs",
     "doctor": ".targets .codegen .runtime tvm",

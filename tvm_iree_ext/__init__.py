@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext.base.signature import TensorType
     from tvm_iree_ext.base.versions import __version__
     from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
+    from tvm_iree_ext.frontends.onnx_models import from_onnx
     from tvm_iree_ext.programs import relax
     from tvm_iree_ext.programs.program_build import build_program
     from tvm_iree_ext.programs.program_explanation import explain_program
@@ -69,6 +70,7 @@ __all__ = [
     "errors",
     "explain_program",
     "from_jax",
+    "from_onnx",
     "from_torch",
     "frontends",
     "gpu_day",
@@ -103,6 +105,7 @@ _MODULES = {
     "base.signature": ("TensorType",),
     "base.versions": ("__version__",),
     "frontends.jax_and_torch": ("from_jax", "from_torch"),
+    "frontends.onnx_models": ("from_onnx",),
     "programs.program_build": ("build_program",),
     "programs.program_explanation": ("explain_program",),
     "programs.relax": ("relax",),

@@ -280,3 +280,20 @@ def test_stablehlo_names_the_option_that_takes_it(command, tmp_path):
     assert "--input stablehlo" in done.err
     done = command("import", path, "--input", "stablehlo")
     assert done.lines == ["f(arg0: float32[4]) -> float32[4]"]
+
+
+def test_a_model_of_onnx_is_imported_and_run(command, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    path = tmp_path / "twice.onnx"
+    text = '<ir_version: 10, opset_import: ["" : 21]>'
+    text += "g (float[n, 3] x) => (float[n, 3] y) { y = Add(x, x) }"
+    onnx.save(onnx.parser.parse_model(text), path)
+    x = np.ones((2, 3), "float32")
+    np.savez(tmp_path / "twice.npz", in0=x, out0=x + x)
+    done = command("import", path)
+    assert done.lines == ["main(arg0: float32[arg0_0, 3]) -> float32[arg0_0, 3]"]
+    done = command("run", path, "--inputs", tmp_path / "twice.npz", "--check")
+    assert done.lines[-1] == "all results are as recorded"
+    done = command("import", path, "--input", "torch")
+    assert done.status == 2
+    assert "is of ONNX" in done.err

@@ -32,6 +32,10 @@ class MlirError(ExtError, ValueError):
     """MLIR that cannot be read, or holds what cannot be imported; says what, and where."""
 
 
+class OnnxError(ExtError, ValueError):
+    """A model of ONNX that cannot be read, or holds what no front end takes; says which node."""
+
+
 class RecordError(ExtError, ValueError):
     """A file of arrays, or of how they are compared, does not fit what it is used for."""
 

@@ -15,7 +15,7 @@ from tvm_iree_ext.base.text_tables import width_of
 from tvm_iree_ext.base.wrapped_text import print_wrapped, refilled
 from tvm_iree_ext.cli.operands import UsageError, explained, make_op
 from tvm_iree_ext.cli.programs import type_text
-from tvm_iree_ext.cli.run import SUFFIXES, add_input, imported_file
+from tvm_iree_ext.cli.run import PROGRAMS, add_input, imported_file
 
 _EPILOG = """\
 examples:
@@ -39,7 +39,7 @@ def add_build(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "op",
-        metavar="OP|FILE.mlir",
+        metavar="OP|FILE.mlir|FILE.onnx",
         help="an op as 'tvm-iree-ext list' shows it, matmul, or a program",
     )
     add_op_arguments(parser)
@@ -90,9 +90,9 @@ def run_build(args: argparse.Namespace) -> None:
     if args.runtime and args.output is None:
         raise UsageError("--runtime says what is exported; name a folder by -o")
     began = time.time()
-    if args.input is not None and not args.op.endswith(SUFFIXES):
+    if args.input is not None and not args.op.endswith(PROGRAMS):
         raise UsageError("--input says in which dialect a FILE.mlir is; ops have none")
-    if args.op.endswith(SUFFIXES):
+    if args.op.endswith(PROGRAMS):
         built, data = _build_program(args)
     elif args.help_op:
         text = explained(args.op)

@@ -1,4 +1,4 @@
-"""``tvm-iree-ext import``, ``run-checks``, ``check-programs``: programs of MLIR."""
+"""``tvm-iree-ext import``, ``run-checks``, ``check-programs``: programs of MLIR and ONNX."""
 
 import argparse
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ def add_import(commands: argparse._SubParsersAction) -> None:
     """Add the command ``import``."""
     parser = commands.add_parser(
         "import",
-        help="show what a program of MLIR becomes",
-        description="Read and import a file of MLIR, as IREE's front ends make it; list its"
-        " functions with their types.",
+        help="show what a program of MLIR or ONNX becomes",
+        description="Read and import a file of MLIR, as IREE's front ends make it, or of ONNX; list"
+        " its functions with their types.",
     )
-    parser.add_argument("file", metavar="FILE.mlir")
+    parser.add_argument("file", metavar="FILE.mlir|FILE.onnx")
     add_input(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--print", action="store_true", help="print the Relax module instead")

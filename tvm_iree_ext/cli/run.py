@@ -1,4 +1,4 @@
-"""``tvm-iree-ext run``: an artifact, or a program of MLIR, on arrays of a file."""
+"""``tvm-iree-ext run``: an artifact, or a program of MLIR or ONNX, on arrays of a file."""
 
 import argparse
 from pathlib import Path
@@ -7,9 +7,14 @@ from typing import Any
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, MlirError, RecordError
 from tvm_iree_ext.base.suggestions import did_you_mean
+from tvm_iree_ext.cli.operands import UsageError
 
 SUFFIXES = (".mlir", ".mlirbc")
 """Suffixes of MLIR files, which tell them from ops and artifacts."""
+
+ONNX = ".onnx"
+PROGRAMS = (*SUFFIXES, ONNX)
+"""Suffixes of all files that become programs."""
 
 ARRAYS = "an .npz with in0, in1, ... or arrays by the names of the arguments"
 
@@ -19,11 +24,11 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "run",
         help="run a program or an artifact on the arrays of a file",
-        description="Run an artifact, or a file of MLIR that is built first. With --check, the"
-        " results are compared with out0, out1, ... of the same file at the tolerance of their"
+        description="Run an artifact, or a file of MLIR or ONNX that is built first. With --check,"
+        " the results are compared with out0, out1, ... of the same file at the tolerance of their"
         " element types; the exit status is 1 when one is wrong.",
     )
-    parser.add_argument("program", metavar="DIR|FILE.mlir")
+    parser.add_argument("program", metavar="DIR|FILE.mlir|FILE.onnx")
     add_input(parser)
     parser.add_argument("--inputs", metavar="FILE.npz", help=ARRAYS)
     parser.add_argument("--function", metavar="NAME", help="default: the only one, or main")
@@ -63,7 +68,11 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def imported_file(file: str, dialect: Any) -> Any:
-    """A file of MLIR, imported."""
+    """A file of MLIR or ONNX, imported."""
+    if file.endswith(ONNX):
+        if dialect is not None:
+            raise UsageError(f"--input says in which dialect a FILE.mlir is; {file} is of ONNX")
+        return ext.frontends.import_onnx(Path(file))
     if dialect is None:
         return ext.mlir.import_program(Path(file))
     return ext.frontends.import_lowered(Path(file), dialect)
@@ -72,7 +81,7 @@ def imported_file(file: str, dialect: Any) -> Any:
 def find_function(program: str, name: str | None, dialect: str | None = None) -> tuple[str, Any]:
     """A function to be called, of an artifact or a file, and its name."""
     loaded: Any
-    if program.endswith(SUFFIXES) or Path(program).is_file():
+    if program.endswith(PROGRAMS) or Path(program).is_file():
         loaded = ext.build_program(imported_file(program, dialect))
     elif dialect is not None:
         raise MlirError(f"--input says in which dialect a FILE.mlir is; {program} is an artifact")

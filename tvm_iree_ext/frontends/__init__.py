@@ -1,4 +1,4 @@
-"""JAX functions and PyTorch modules as programs, through IREE's front ends."""
+"""JAX functions, PyTorch modules and models of ONNX as programs, through front ends."""
 
 from typing import TYPE_CHECKING
 
@@ -6,17 +6,21 @@ from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch, import_lowered
+    from tvm_iree_ext.frontends.onnx_models import from_onnx, import_onnx
     from tvm_iree_ext.frontends.torch_compile import torch_backend
 
 __all__ = [
     "from_jax",
+    "from_onnx",
     "from_torch",
     "import_lowered",
+    "import_onnx",
     "torch_backend",
 ]
 
 _MODULES = {
     "jax_and_torch": ("from_jax", "from_torch", "import_lowered"),
+    "onnx_models": ("from_onnx", "import_onnx"),
     "torch_compile": ("torch_backend",),
 }
 

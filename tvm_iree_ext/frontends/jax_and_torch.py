@@ -105,7 +105,7 @@ def import_jax(
             "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
         )
     text = without_lapack(taken_forms(_widened_by_signed(text)))
-    return _import(_writes(text), "stablehlo", _boundaries_of_jax(lowered), constants)
+    return import_written(_writes(text), "stablehlo", _boundaries_of_jax(lowered), constants)
 
 
 def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
@@ -207,7 +207,7 @@ def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
 
     boundary = torch_export.boundary(exported)
     name = options.get("function_name") or "main"
-    return _import(write, "torch", {name: boundary} if boundary else None, weights)
+    return import_written(write, "torch", {name: boundary} if boundary else None, weights)
 
 
 def import_lowered(
@@ -226,14 +226,14 @@ def import_lowered(
     """
     module = reader.text_of(source)
     if module.startswith(form.BYTECODE):
-        return _import(_writes(module), dialect)
+        return import_written(_writes(module), dialect)
     text = module.decode("utf-8", "surrogateescape")
     if dialect == "stablehlo":
         text = as_stablehlo(text)
     _refuse_unsigned_products(text)
     text = without_lapack(taken_forms(_widened_by_signed(text)))
     module = text.encode("utf-8", "surrogateescape")
-    return _import(_writes(module), dialect, name=reader.name_of(source))
+    return import_written(_writes(module), dialect, name=reader.name_of(source))
 
 
 def _refuse_unsigned_products(text: str) -> None:
@@ -283,14 +283,16 @@ def _writes(text: str | bytes) -> Callable[[Path], Path]:
     return write
 
 
-def _import(
+def import_written(
     write: Callable[[Path], Path],
     dialect: str,
     boundaries: Mapping[str, Boundary] | None = None,
     parameters: Mapping[str, np.ndarray] | None = None,
     name: str | None = None,
 ) -> Imported:
-    """Import what is written; of its functions those that have boundaries, where any has.
+    """Import what is written in a framework's dialect.
+
+    Of its functions those that have boundaries, where any has.
 
     ``name`` is what messages call the text, where it has no places of a program's source.
     """

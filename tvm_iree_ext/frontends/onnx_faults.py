@@ -1,0 +1,79 @@
+"""What the front ends compute otherwise than ONNX defines it, by ONNX's own node tests.
+
+Each line is an operator and what about a node of it is wrong; such a node counts as one that the
+front end does not take.  Tried with IREE 3.13.0, TVM 0.27.0 and onnx 1.23.2: a node is here where
+the results of its test in ``onnx.backend.test`` differed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Fault = Callable[[Any], bool]
+
+
+def faulty(nodes: Iterable[Any], faults: Mapping[str, Fault]) -> dict[str, str]:
+    """Operators of a model that a front end computes wrongly: each with a node's name."""
+    return {
+        node.op_type: node.name
+        for node in nodes
+        if node.op_type in faults and faults[node.op_type](node)
+    }
+
+
+def _always(_node: Any) -> bool:
+    return True
+
+
+def _has(attribute: str, *values: Any) -> Fault:
+    """Whether a node has an attribute of one of these values; of any where none is named."""
+
+    def has(node: Any) -> bool:
+        import onnx
+
+        said = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+        return attribute in said and (not values or said[attribute] in values)
+
+    return has
+
+
+def _takes(place: int) -> Fault:
+    """Whether a node has an input that may be left out."""
+    return lambda node: len(node.input) > place and bool(node.input[place])
+
+
+def _gives(place: int) -> Fault:
+    """Whether a node gives a result that may be left out."""
+    return lambda node: len(node.output) > place and bool(node.output[place])
+
+
+def _any(*faults: Fault) -> Fault:
+    return lambda node: any(fault(node) for fault in faults)
+
+
+OF_IREE: Mapping[str, Fault] = {
+    "AveragePool": _has("ceil_mode", 1),  # the divisor counts what lies beyond the padding
+    "Det": _always,  # NaN where a pivot is 0
+    "DynamicQuantizeLinear": _always,
+    "Gelu": _has("approximate", b"tanh"),  # a constant of few digits
+    "GridSample": _always,  # the padding, and which of two is nearest
+    "LSTM": _takes(7),  # peepholes are left out
+    "LpNormalization": _always,  # NaN for a vector of zeros
+    "QLinearMatMul": _always,  # of more than two axes
+    "SoftmaxCrossEntropyLoss": _takes(2),  # weights: infinite
+    "SpaceToDepth": _has("mode", b"CRD"),  # as if it were DCR
+}
+
+OF_TVM: Mapping[str, Fault] = {
+    "BatchNormalization": _has("training_mode", 1),
+    "ConvTranspose": _has("output_shape"),
+    "Dropout": _any(_takes(2), _gives(1)),  # in training nothing is dropped; the mask is of floats
+    "IsInf": _any(_has("detect_negative", 0), _has("detect_positive", 0)),
+    "LayerNormalization": _gives(1),  # the mean and the deviation are scalars
+    "Mod": lambda node: not _has("fmod", 1)(node),  # of floats: NaN
+    "ReduceMax": _always,  # of nothing: the largest finite number
+    "ReduceMin": _always,
+    "Resize": _has("mode", b"linear", b"cubic"),  # where it makes an image smaller
+    "SpaceToDepth": _has("mode", b"CRD"),
+    "SplitToSequence": _always,  # each part is a result
+    "Tile": _always,  # NaN
+}
