@@ -158,3 +158,17 @@ GOOD = "g (float[n, 3] x) => (float[n, 3] y) { y = Add(x, x) }"
 def test_refusals_say_why(source, options, said):
     with pytest.raises(OnnxError, match=said):
         ext.from_onnx(source, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("test_cast_FLOAT_to_FLOAT8E4M3FN", "Cast of node 'Cast output' would be computed wrongly"),
+        ("test_castlike_FLOAT_to_FLOAT8E5M2", "Cast of node .* would be computed wrongly"),
+        # Its definition hangs on the type of an input that is left out.
+        ("test_causal_conv_with_state_silu_with_past_state", "CausalConvWithState of node"),
+    ],
+)
+def test_node_tests_that_are_refused(node_tests, name, said):
+    with pytest.raises(OnnxError, match=said):
+        ext.from_onnx(node_tests[name].model)

@@ -8,6 +8,8 @@ the results of its test in ``onnx.backend.test`` differed.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tvm_iree_ext.base.dtypes import FLOATS8
+
 Fault = Callable[[Any], bool]
 
 
@@ -50,8 +52,19 @@ def _any(*faults: Fault) -> Fault:
     return lambda node: any(fault(node) for fault in faults)
 
 
+def _saturates(node: Any) -> bool:
+    """Whether a conversion gives the largest number of an 8-bit float for what lies beyond it."""
+    import onnx
+
+    said = {one.name: one.i for one in node.attribute}
+    kind = onnx.helper.tensor_dtype_to_np_dtype(said["to"])
+    return str(kind) in FLOATS8 and said.get("saturate", 1) != 0
+
+
 OF_IREE: Mapping[str, Fault] = {
     "AveragePool": _has("ceil_mode", 1),  # the divisor counts what lies beyond the padding
+    "Cast": _saturates,  # NaN or infinite beyond the largest
+    "CastLike": _always,  # as Cast; its definition says the type
     "Det": _always,  # NaN where a pivot is 0
     "DynamicQuantizeLinear": _always,
     "Gelu": _has("approximate", b"tanh"),  # a constant of few digits

@@ -59,14 +59,20 @@ class OnnxModel:
         """Its nodes, and those of graphs inside nodes: ``NodeProto``."""
         return _nodes(self.proto.graph)
 
-    def expanded(self, names: Collection[str]) -> OnnxModel:
-        """The model with the operators of these names replaced by what ONNX defines them by."""
+    def expanded(self, names: Collection[str]) -> OnnxModel | None:
+        """The model with the operators of these names replaced by what ONNX defines them by.
+
+        None where ``onnx`` does not know the types that a definition hangs on.
+        """
         import onnx.inliner
 
         wanted = [("", name) for name in sorted(names)]
-        proto = onnx.inliner.inline_selected_functions(
-            self.proto, wanted, inline_schema_functions=True
-        )
+        try:
+            proto = onnx.inliner.inline_selected_functions(
+                self.proto, wanted, inline_schema_functions=True
+            )
+        except RuntimeError:
+            return None
         return replace(self, proto=_typed(proto))
 
 

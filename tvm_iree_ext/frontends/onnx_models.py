@@ -88,6 +88,6 @@ def _through(door: Callable[[OnnxModel], Imported], model: OnnxModel) -> Importe
             if not names:
                 raise
             expanded = model.expanded(names)
-            if names & expanded.functions():  # ONNX has none for these types
+            if expanded is None or names & expanded.functions():  # ONNX has none for these types
                 raise
             model = expanded
