@@ -78,6 +78,7 @@ ALLOWED = {
     "random_programs.doors": f"{PROGRAMS} .frontends .random_programs.drawing numpy tvm jax torch",
     "random_programs": f"{PROGRAMS} {CHECK} .program_checks"
     " .random_programs.drawing .random_programs.doors numpy",
+    "accuracy": f"{PROGRAMS} tvm numpy ml_dtypes mpmath matplotlib torch jax",
     "bench": f"{BUILD} .schedules.cpu .schedules.emit .catalog .registry .processes .frontends"
     f" {TVM} ml_dtypes torch threadpoolctl onnxscript iree jax onnx onnxruntime scipy pyfftw"
     " matplotlib",

@@ -16,6 +16,7 @@ from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from tvm_iree_ext import (
+        accuracy,
         bench,
         doctor,
         emulator,
@@ -61,6 +62,7 @@ __all__ = [
     "Program",
     "TensorType",
     "__version__",
+    "accuracy",
     "available_processors",
     "bench",
     "build",

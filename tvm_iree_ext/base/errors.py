@@ -52,6 +52,10 @@ class EmulationError(ExtError, RuntimeError):
     """Machine code cannot be emulated, or its emulation found something wrong with it."""
 
 
+class AccuracyError(ExtError, ValueError):
+    """A function, type or target whose accuracy is not measured; says which are."""
+
+
 class CallError(ExtError, ValueError):
     """The arrays of a kernel call do not fit its signature; nothing was computed."""
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "check-programs": "programs",
     "verify": "verify",
     "fuzz": "fuzz",
+    "accuracy": "accuracy",
     "bench": "bench",
     "tune": "tune",
     "records": "records",
