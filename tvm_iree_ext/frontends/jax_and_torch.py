@@ -23,6 +23,7 @@ from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
 from tvm_iree_ext.frontends.jax_constants import text_beside_constants
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
 from tvm_iree_ext.frontends.mhlo_text import as_stablehlo
+from tvm_iree_ext.frontends.stablehlo_complex import complex_operations
 from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
@@ -104,7 +105,7 @@ def import_jax(
         raise MlirError(
             "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
         )
-    text = without_lapack(taken_forms(_widened_by_signed(text)))
+    text = _taken(text)
     return import_written(_writes(text), "stablehlo", _boundaries_of_jax(lowered), constants)
 
 
@@ -231,7 +232,7 @@ def import_lowered(
     if dialect == "stablehlo":
         text = as_stablehlo(text)
     _refuse_unsigned_products(text)
-    text = without_lapack(taken_forms(_widened_by_signed(text)))
+    text = _taken(text)
     module = text.encode("utf-8", "surrogateescape")
     return import_written(_writes(module), dialect, name=reader.name_of(source))
 
@@ -248,6 +249,11 @@ def _refuse_unsigned_products(text: str) -> None:
                 f"stablehlo.{name} of {given} to {result}: IREE takes the factors for signed;"
                 " convert them to the result's type before"
             )
+
+
+def _taken(text: str) -> str:
+    """The text of a module in forms that IREE's front end takes and computes rightly."""
+    return without_lapack(complex_operations(taken_forms(_widened_by_signed(text))))
 
 
 def _widened_by_signed(text: str) -> str:

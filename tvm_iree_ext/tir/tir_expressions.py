@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -34,6 +35,21 @@ def known(value: Index) -> int | None:
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def number(value: float, like: Expr) -> Expr:
+    """A constant of the type of an expression."""
+    return tirx.const(value, str(like.ty.dtype))
+
+
+def library_function(name: str) -> Callable[..., Expr]:
+    """A function of the library of C, for float32 and float64."""
+
+    def call(*operands: Expr) -> Expr:
+        dtype = str(operands[0].ty.dtype)
+        return tirx.call_pure_extern(dtype, name + ("f" if dtype == "float32" else ""), *operands)
+
+    return call
 
 
 def run(base: Index, lanes: int) -> Expr:

@@ -14,17 +14,12 @@ from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars import arith
 from tvm_iree_ext.ops.base.regions import maximum, minimum
 from tvm_iree_ext.tir import complex_arithmetic
-from tvm_iree_ext.tir.tir_expressions import bits
+from tvm_iree_ext.tir.tir_expressions import bits, number
 
 
 def constant(value: Any) -> float | None:
     """The number of a float constant."""
     return float(value.value) if isinstance(value, tirx.FloatImm) else None
-
-
-def number(value: float, like: Expr) -> Expr:
-    """A constant of the type of an expression."""
-    return tirx.const(value, str(like.ty.dtype))
 
 
 def nan(like: Expr) -> Expr:

@@ -10,17 +10,8 @@ from tvm_iree_ext.mlir.base.elements import Expr, integer
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars import arith
-from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
-
-
-def _library(name: str) -> Callable[..., Expr]:
-    """A function of the library of C, for float32 and float64."""
-
-    def call(*operands: Expr) -> Expr:
-        dtype = str(operands[0].ty.dtype)
-        return tirx.call_pure_extern(dtype, name + ("f" if dtype == "float32" else ""), *operands)
-
-    return call
+from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated
+from tvm_iree_ext.tir.tir_expressions import library_function, number
 
 
 def _round(a: Expr) -> Expr:
@@ -157,7 +148,7 @@ MATH: dict[str, arith.Handler] = {
     "math.atan": arith.rounding(tirx.atan),
     "math.atan2": arith.rounding(tirx.atan2),
     "math.atanh": arith.rounding(_atanh),
-    "math.cbrt": arith.rounding(_library("cbrt")),
+    "math.cbrt": arith.rounding(library_function("cbrt")),
     "math.ceil": arith.exact(tirx.ceil),
     "math.clampf": arith.exact(_clampf),
     "math.copysign": arith.exact(tirx.copysign),
@@ -167,12 +158,12 @@ MATH: dict[str, arith.Handler] = {
     "math.ctpop": partial(_counting, _ones),
     "math.cttz": partial(_counting, _trailing),
     "math.erf": arith.rounding(tirx.erf),
-    "math.erfc": arith.rounding(_library("erfc")),
+    "math.erfc": arith.rounding(library_function("erfc")),
     "math.exp": arith.rounding(tirx.exp),
     "math.exp2": arith.rounding(tirx.exp2),
-    "math.expm1": arith.rounding(_library("expm1")),
+    "math.expm1": arith.rounding(library_function("expm1")),
     "math.floor": arith.exact(tirx.floor),
-    "math.fma": arith.rounding(_library("fma")),
+    "math.fma": arith.rounding(library_function("fma")),
     "math.fpowi": _fpowi,
     "math.ipowi": _ipowi,
     "math.isfinite": arith.exact(lambda a: tirx.abs(a) < number(float("inf"), a)),
