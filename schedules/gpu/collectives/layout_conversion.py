@@ -27,6 +27,7 @@ from tvm_iree_ext.schedules.gpu.emit.lane_registers import (
     WorkgroupIds,
     in_register,
 )
+from tvm_iree_ext.schedules.gpu.emit.word_halves import halves, joined
 
 _WORD_BITS = 32  # what a shuffle moves
 
@@ -92,7 +93,7 @@ def shared_elements(
 
 
 def _shares(conversion: Conversion, dtype: str) -> bool:
-    """Whether lanes hand elements on in shared memory: no shuffle takes more than 64 bits."""
+    """Whether lanes hand elements on in shared memory: above 64 bits each is four shuffles."""
     shuffles = conversion.movement is Movement.SHUFFLE and DataType(dtype).bits > 64
     return conversion.movement is Movement.SHARED or shuffles
 
@@ -157,19 +158,21 @@ class _InsideSubgroups:
 
 
 def shuffled(value: Any, lane: Any, workgroup: WorkgroupIds) -> Any:
-    """Lane shuffle: ``lane``'s ``value``, of at most 64 bits in all."""
+    """Lane shuffle: ``lane``'s ``value``, of at most 128 bits in all."""
     dtype = DataType(str(value.ty.dtype))
-    bits = dtype.bits * dtype.lanes
-    word = value if str(dtype) == f"uint{bits}" else tirx.reinterpret(f"uint{bits}", value)
-    if bits > _WORD_BITS:
-        word = in_register(word)
-        parts = [tirx.Cast("uint32", word), tirx.Cast("uint32", word >> tirx.const(32, "uint64"))]
-        low, high = (tirx.Cast("uint64", _shuffled_word(part, lane, workgroup)) for part in parts)
-        found = low | (high << tirx.const(32, "uint64"))
-    else:
-        found = _shuffled_word(tirx.Cast("uint32", word), lane, workgroup)
-        found = found if bits == _WORD_BITS else tirx.Cast(f"uint{bits}", found)
-    return found if str(dtype) == f"uint{bits}" else tirx.reinterpret(str(dtype), found)
+    unsigned = f"uint{dtype.bits * dtype.lanes}"
+    word = value if str(dtype) == unsigned else tirx.reinterpret(unsigned, value)
+    found = _shuffled_bits(word, lane, workgroup)
+    return found if str(dtype) == unsigned else tirx.reinterpret(str(dtype), found)
+
+
+def _shuffled_bits(word: Any, lane: Any, workgroup: WorkgroupIds) -> Any:
+    dtype = DataType(str(word.ty.dtype))
+    if dtype.bits > _WORD_BITS:
+        low, high = (_shuffled_bits(part, lane, workgroup) for part in halves(in_register(word)))
+        return joined(low, high, str(dtype))
+    found = _shuffled_word(tirx.Cast("uint32", word), lane, workgroup)
+    return found if dtype.bits == _WORD_BITS else tirx.Cast(str(dtype), found)
 
 
 def _shuffled_word(word: Any, lane: Any, workgroup: WorkgroupIds) -> Any:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
+from tvm import DataType, tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
@@ -30,6 +30,7 @@ from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import WorkgroupShape, for_each, global_memory
+from tvm_iree_ext.schedules.gpu.emit.word_halves import halves, joined
 from tvm_iree_ext.tir.tir_expressions import Expr
 
 PARTS_OF_LANE = 4
@@ -200,21 +201,19 @@ def _pieces(dtype: str) -> int:
 def _words(value: Expr, dtype: str) -> list[Expr]:
     """A value as words that say that they are there."""
     unsigned = f"uint{8 * item_bytes(dtype)}"
-    number = value if dtype == unsigned else tirx.reinterpret(unsigned, value)
-    there = tirx.const(_THERE, "uint64")
-    number = held(tirx.Cast("uint64", number))
-    if _pieces(dtype) == 1:
-        return [number | there]
-    shift = tirx.const(_WORD_BITS, "uint64")
-    return [(number & tirx.const(_THERE - 1, "uint64")) | there, (number >> shift) | there]
+    parts = [value if dtype == unsigned else tirx.reinterpret(unsigned, value)]
+    while len(parts) < _pieces(dtype):
+        parts = [half for part in parts for half in halves(held(part))]
+    return [tirx.Cast("uint64", part) | tirx.const(_THERE, "uint64") for part in parts]
 
 
 def _value_of(words: list[Expr], dtype: str) -> Expr:
     """The value that words have."""
-    unsigned = f"uint{8 * item_bytes(dtype)}"
-    number = words[0]
-    if len(words) > 1:
-        high = words[1] << tirx.const(_WORD_BITS, "uint64")
-        number = (number & tirx.const(_THERE - 1, "uint64")) | high
-    number = number if unsigned == "uint64" else held(tirx.Cast(unsigned, number))
-    return number if dtype == unsigned else tirx.reinterpret(dtype, number)
+    bits = 8 * item_bytes(dtype)
+    first = f"uint{min(bits, _WORD_BITS)}"
+    parts = [held(tirx.Cast(first, word)) for word in words]
+    while len(parts) > 1:
+        width = f"uint{2 * DataType(str(parts[0].ty.dtype)).bits}"
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [held(joined(low, high, width)) for low, high in pairs]
+    return parts[0] if dtype == f"uint{bits}" else tirx.reinterpret(dtype, parts[0])

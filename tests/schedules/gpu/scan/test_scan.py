@@ -67,6 +67,18 @@ def test_a_long_column_takes_three_kernels(target):
     assert totals.grid == (16, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("target", "shape", "inclusive"),
+    [("cuda:sm_80", (5, 40), False), ("rocm:gfx942", (5000,), True)],
+)
+def test_words_of_128_bits_are_handed_on_in_pieces(target, shape, inclusive):
+    """From lane to lane, and from workgroup to workgroup, which tell more than one part."""
+    x = numbers(*shape, dtype="complex128") + 1j * numbers(*shape)[::-1]
+    axis = len(shape) - 1
+    op = ops.scan(x, "add", dimension=axis, inclusive=inclusive, reassociate=True)
+    scanned(op, target, x)
+
+
 @pytest.mark.parametrize("dynamic", [("n", 33), (2, "n")])
 def test_extents_of_the_call(dynamic):
     x = numbers(2, 33)
