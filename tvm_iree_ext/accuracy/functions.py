@@ -81,6 +81,7 @@ def _math(
 def _neural(
     name: str,
     source: str,
+    bounds: Mapping[str, float],
     wide: Callable[..., np.ndarray],
     exact: Callable[..., Any],
     torch: PeerCall,
@@ -88,12 +89,15 @@ def _neural(
 ) -> MathFunction:
     """A function of neural networks, which NumPy has not."""
     peers = {"JAX": jax, "PyTorch": torch}
-    return MathFunction(name, source, wide, exact, {}, peers)
+    return MathFunction(name, source, wide, exact, bounds, peers)
 
 
 def _bounds(f32: float, f64: float, f16: float = 0.501, bf16: float = 0.501) -> dict[str, float]:
     return dict(zip(TYPES, (f32, f64, f16, bf16), strict=True))
 
+
+_NARROW_BOUNDS = {"float16": 0.501, "bfloat16": 0.501}
+"""Of functions that lose digits in float32 and float64, by far arguments or a threshold."""
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
@@ -146,10 +150,10 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _math("atan", _bounds(0.501, 1.0), numpy="arctan", torch="torch.atan"),
     _math("sinh", _bounds(0.501, 2.0)),
     _math("cosh", _bounds(0.501, 1.25)),
-    _math("tanh", _bounds(5.0, 2.25)),
+    _math("tanh", _bounds(1.0, 2.25)),
     _math("asinh", _bounds(0.501, 1.75), numpy="arcsinh", torch="torch.asinh"),
     _math("acosh", _bounds(0.501, 1.75), numpy="arccosh", torch="torch.acosh"),
-    _math("atanh", _bounds(1.5, 1.5), numpy="arctanh", torch="torch.atanh"),
+    _math("atanh", _bounds(0.501, 1.5), numpy="arctanh", torch="torch.atanh"),
     _math("erf", _bounds(1.5, 1.0), wide=_erf, jax="jax.scipy.special.erf"),
     _math("erfc", _bounds(0.501, 3.0), wide=_erfc, exact=_exact_erfc, jax="jax.scipy.special.erfc"),
     _math("sqrt", _bounds(0.5, 0.5)),
@@ -174,6 +178,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _neural(
         "sigmoid",
         "relax.sigmoid",
+        _bounds(2.25, 2.25),
         _wide_sigmoid,
         lambda mp, x: 1 / (1 + mp.exp(-x)),
         PeerCall("torch.sigmoid"),
@@ -182,6 +187,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _neural(
         "silu",
         "relax.nn.silu",
+        _NARROW_BOUNDS,
         lambda x: x * _wide_sigmoid(x),
         lambda mp, x: x / (1 + mp.exp(-x)),
         PeerCall("torch.nn.functional.silu"),
@@ -190,6 +196,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _neural(
         "gelu",
         "relax.nn.gelu",
+        _NARROW_BOUNDS,
         lambda x: x * (0.5 * _erfc(-x / math.sqrt(2))),
         lambda mp, x: x * _exact_erfc(mp, -x / mp.sqrt(2)) / 2,
         PeerCall("torch.nn.functional.gelu"),
@@ -198,6 +205,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _neural(
         "gelu_tanh",
         "relax.nn.gelu_tanh",
+        _NARROW_BOUNDS,
         _wide_gelu_tanh,
         _exact_gelu_tanh,
         PeerCall("torch.nn.functional.gelu", {"approximate": "tanh"}),
@@ -206,6 +214,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _neural(
         "softplus",
         "relax.nn.softplus",
+        {**_NARROW_BOUNDS, "float32": 1.75},
         lambda x: np.logaddexp(0, x),
         lambda mp, x: mp.log1p(mp.exp(x)),
         PeerCall("torch.nn.functional.softplus"),

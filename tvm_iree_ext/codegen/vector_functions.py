@@ -10,10 +10,13 @@ from tvm.ir import _ffi_api
 
 from tvm_iree_ext.tir.function_body import with_body
 
-CBRT, ERFC, EXPM1 = "tvm_iree_ext.cbrt", "tvm_iree_ext.erfc", "tvm_iree_ext.expm1"
-"""Operators for the cube root, ``1 - erf(x)`` and ``e^x - 1``."""
+ATANH, CBRT = "tvm_iree_ext.atanh", "tvm_iree_ext.cbrt"
+"""Operators for the inverse hyperbolic tangent and the cube root."""
 
-_BY_NAME = {"cbrtf": CBRT, "erfcf": ERFC, "expm1f": EXPM1}
+ERFC, EXPM1 = "tvm_iree_ext.erfc", "tvm_iree_ext.expm1"
+"""Operators for ``1 - erf(x)`` and ``e^x - 1``."""
+
+_BY_NAME = {"atanhf": ATANH, "cbrtf": CBRT, "erfcf": ERFC, "expm1f": EXPM1}
 _EXTERN = ir.Op.get("tirx.call_pure_extern")
 _PURE = 1  # TVM's CallEffectKind::kPure
 

@@ -2,14 +2,15 @@
 
 TVM lowers these to calls of the C library, one per element, even in a vectorized loop.  Here they
 become some dozen vector instructions.  log and log1p are within 1 unit in the last place, erf
-within 1.5, exp and exp2 within 1.1, tanh and sigmoid within 4.  exp and exp2 give subnormal
-numbers, but in kernels that say they take exp2 of negative numbers only: there what is below
-2^-125.5 (float64: 2^-1021.5) becomes zero.  NaN stays NaN.
+within 1.5, exp and exp2 within 1.1, tanh within 0.75, sigmoid within 4.  exp and exp2 give
+subnormal numbers, but in kernels that say they take exp2 of negative numbers only: there what is
+below 2^-125.5 (float64: 2^-1021.5) becomes zero.  NaN stays NaN.
 
     exp2(x)  = 2^n * 2^f,               n = round(x),            f = x - n
     exp(x)   = 2^n * e^r,               n = round(x / ln 2),     r = x - n * ln 2
     log1p(x) = n * ln 2 + log1p(m),     1 + x = 2^n * (1 + m),   m from -0.25 to 0.5
     erf(x)   = x + x p(x^2),            and 1 - e^q(x) from 0.925 on
+    tanh(x)  = x + x^3 p(x^2),          and 1 - 2 / (e^2x + 1) from 0.625 on
 
 Other functions are computed in float64: :mod:`.wide_math`.  tan and tanh of float64 are the C
 library's, one call for each number: TVM's quotients lose up to 17 units.
@@ -87,11 +88,24 @@ _FRACTION_EXP2 = (
 )
 _COARSE_EXP2 = (1.0, 0.6951167878454518, 0.2276449877406419, 0.07706704399890223)
 
-# tanh(x) / x by a quotient of polynomials of x^2, fitted for the least relative error up to the
-# end, 2e-8; from there on 1 is the nearest number.
-_TANH_P = (1.0, 0.13379749655723572, 0.0034940706100314856, 2.058403e-05, 1.331974086582477e-08)
-_TANH_Q = (1.0, 0.4671306312084198, 0.025871213525533676, 0.000328314985, 7.762313316561631e-07)
-_TANH_END = 9.02
+# tanh(x) = x + x^3 p(x^2) up to the first bound (4.8e-9); from the second on 1 is the nearest.
+_TANH_NEAR = (
+    -0.3333333317229855,
+    0.13333303576862662,
+    -0.05395926362237894,
+    0.021768947445804532,
+    -0.008344029325054436,
+    0.002292830292340785,
+)
+_TANH_FROM, _TANH_END = 0.625, 9.02
+# e^r - 1 = r + r^2 p(r), r from -ln(2) / 2 to that (1.3e-7 of p).
+_EXPM1_REST = (
+    0.49999999552858915,
+    0.16666577319917356,
+    0.04166685334671507,
+    0.008363140379930125,
+    0.0013901284962048713,
+)
 
 # log1p(m) = m + m^2 p(m), m from -0.25 to 0.5: minimax of the relative error (7.0e-10).
 _LOG1P = (
@@ -345,15 +359,43 @@ def sigmoid(x: Expr, share: Share) -> Expr:
 
 
 def tanh(x: Expr, share: Share) -> Expr:
-    """``x * p(x^2) / q(x^2)``, and 1 from where that is the nearest number."""
+    """Hyperbolic tangent, within 0.75 units in the last place.
+
+    Far from 0 it is ``1 - q`` for ``q = 2 / (e^2x + 1)``, whose sum and quotient are kept with what
+    they are rounded by.
+    """
     dtype = str(x.ty.dtype)
-    one, minus_one = constant(1.0, dtype), constant(-1.0, dtype)
-    end, other_end = constant(_TANH_END, dtype), constant(-_TANH_END, dtype)
-    square = share(x * x)
-    value = share(x * polynomial(square, _TANH_P) / polynomial(square, _TANH_Q))
-    above = tirx.Or(x >= end, value > one)
-    below = tirx.Or(x <= other_end, value < minus_one)
-    return tirx.Select(above, one, tirx.Select(below, minus_one, value))
+    integer = dtype.replace("float", "int")
+    form = _FORMATS["float32"]
+    one, two = (constant(value, dtype) for value in (1.0, 2.0))
+    words, sign = share(tirx.reinterpret(integer, x)), constant(-(1 << 31), integer)
+    size = share(tirx.reinterpret(dtype, words & tirx.bitwise_xor(sign, constant(-1, integer))))
+    square, end = share(size * size), constant(_TANH_END, dtype)
+    near = size + (size * square) * polynomial(square, _TANH_NEAR)
+    bounded = share(tirx.Select(size < end, size, end))
+    magic = constant(1.5 * 2.0**form.mantissa + form.bias, dtype)
+    total = share(bounded * constant(2.0 / math.log(2.0), dtype) + magic)
+    power = share(
+        tirx.reinterpret(
+            dtype, tirx.reinterpret(integer, total) << constant(form.mantissa, integer)
+        )
+    )
+    n = share(total - magic)
+    high, low = (constant(part, dtype) for part in form.ln2)
+    r = share((two * bounded - n * high) - n * low)
+    rest = share(power * share(r + (r * r) * polynomial(r, _EXPM1_REST)))
+    # 1 + 2^n is exact where the rest counts.
+    whole = share(one + power)
+    divisor = share(whole + rest)
+    less = share(rest - (divisor - whole))
+    quotient = share(two / divisor)
+    missing = (two - quotient * divisor) - quotient * less
+    difference = share(one - quotient)
+    far = difference + (
+        ((one - difference) - quotient) - missing * (constant(0.5, dtype) * quotient)
+    )
+    value = share(tirx.Select(size > constant(_TANH_FROM, dtype), far, near))
+    return tirx.reinterpret(dtype, tirx.reinterpret(integer, value) | (words & sign))
 
 
 NEGATIVE_EXP2 = "tvm_iree_ext.negative_exp2"

@@ -24,7 +24,7 @@ from tvm import DataType, ir, tirx
 
 from tvm_iree_ext.codegen.math_calls import Rarely, Share
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
-from tvm_iree_ext.codegen.vector_functions import CBRT, ERFC, EXPM1
+from tvm_iree_ext.codegen.vector_functions import ATANH, CBRT, ERFC, EXPM1
 
 Expr: TypeAlias = ir.Expr
 
@@ -465,6 +465,17 @@ def acosh(x: Expr, share: Share) -> Expr:
     return tirx.Select(x >= one, within, _like(math.nan, x))
 
 
+def atanh(x: Expr, share: Share) -> Expr:
+    """Inverse hyperbolic tangent: ``log((1 + x) / (1 - x)) / 2``, and its series near 0."""
+    size, one = share(_size(_wide(x))), _like(1.0, x)
+    quotient = share((_like(1.0, size) + size) / (_like(1.0, size) - size))
+    far = _log2_of(quotient, share) * _like(0.5 * math.log(2), size)
+    near = size * polynomial(share(size * size), (1.0, 1 / 3))
+    value = share(_narrow(tirx.Select(size < _like(2.0**-10, size), near, far)))
+    at_end = tirx.Select(tirx.EQ(_size(x), one), _like(math.inf, x), _like(math.nan, x))
+    return _turned(share(tirx.Select(_size(x) < one, value, at_end)), _sign(x))
+
+
 LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.acos": acos,
     "tirx.acosh": acosh,
@@ -480,6 +491,7 @@ LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.sinh": sinh,
     "tirx.tan": tan,
     "prim.log2": log2,
+    ATANH: atanh,
     CBRT: cbrt,
     ERFC: erfc,
     EXPM1: expm1,

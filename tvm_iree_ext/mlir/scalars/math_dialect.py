@@ -10,7 +10,7 @@ from tvm_iree_ext.mlir.base.elements import Expr, integer
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars import arith
-from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated
+from tvm_iree_ext.mlir.scalars.arith_floats import nan
 from tvm_iree_ext.tir.tir_expressions import library_function, number
 
 
@@ -20,10 +20,6 @@ def _round(a: Expr) -> Expr:
     away = whole + tirx.copysign(number(1.0, a), a)
     half = tirx.abs(a - whole) >= number(0.5, a)  # never of what is large: that is whole
     return tirx.copysign(tirx.Select(half, away, whole), a)
-
-
-def _atanh(a: Expr) -> Expr:
-    return (tirx.log1p(a) - tirx.log1p(negated(a))) * number(0.5, a)
 
 
 def _tanh(a: Expr) -> Expr:
@@ -147,7 +143,7 @@ MATH: dict[str, arith.Handler] = {
     "math.asinh": arith.rounding(tirx.asinh),
     "math.atan": arith.rounding(tirx.atan),
     "math.atan2": arith.rounding(tirx.atan2),
-    "math.atanh": arith.rounding(_atanh),
+    "math.atanh": arith.rounding(library_function("atanh")),
     "math.cbrt": arith.rounding(library_function("cbrt")),
     "math.ceil": arith.exact(tirx.ceil),
     "math.clampf": arith.exact(_clampf),

@@ -15,7 +15,9 @@ from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functi
 from tvm_iree_ext.programs.relax_import.canonical_functions import with_canonical_ops
 from tvm_iree_ext.programs.relax_import.op_families import lowered_families
 from tvm_iree_ext.programs.relax_import.recognised_products import RecognisedProducts
+from tvm_iree_ext.programs.relax_import.relax_activations import ACTIVATIONS
 from tvm_iree_ext.programs.relax_import.relax_ops import OpCalls
+from tvm_iree_ext.programs.relax_import.relax_widths import widen_narrow_floats
 from tvm_iree_ext.programs.relax_import.separate_nests import SeparateNests
 from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 
@@ -30,11 +32,12 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
             type, and operators that TVM has no loops for.
     """
     calls = OpCalls()
-    lowered = lowered_families(calls)
+    lowered = {**lowered_families(calls), **ACTIVATIONS}
     try:
         mod = ir.transform.Sequential(
             [
                 relax.transform.ConvertToDataflow(min_size=1),
+                widen_narrow_floats,
                 _normalize_by_batch,
                 relax.transform.DecomposeOpsForInference(),
                 relax.transform.LegalizeOps(lowered),

@@ -32,6 +32,8 @@ from tvm_iree_ext.codegen.vector_math import (
     tanh,
 )
 
+_MOST_EXPONENT = 700.0  # of e, within the range of float64
+
 Expr: TypeAlias = ir.Expr
 Function: TypeAlias = Callable[[Expr, Share], Expr]
 
@@ -130,6 +132,16 @@ def _expm1(x: Expr, share: Share) -> Expr:
     return power * (rest * polynomial(rest, series)) + (power - const(1.0))
 
 
+def _any_expm1(x: Expr, share: Share) -> Expr:
+    """``e^x - 1`` for any x, of float64."""
+    _, const = _form(x)
+    size = share(tirx.abs(x))
+    bounded = share(tirx.Select(size < const(_MOST_EXPONENT), x, const(0.0)))
+    near = share(_expm1(bounded, share))
+    value = tirx.Select(size < const(_MOST_EXPONENT), near, exp(x, share) - const(1.0))
+    return tirx.Select(x == const(0.0), x, value)
+
+
 def _odd(x: Expr, of_positive: Expr) -> Expr:
     """The value for x of an odd function whose value for abs(x) is given; NaN for NaN."""
     _, const = _form(x)
@@ -181,6 +193,18 @@ def _erf(x: Expr, share: Share) -> Expr:
     power = _exp(share(const(0.0) - bounded * bounded), share)
     far = tirx.Select(size < end, one - power * polynomial(place, form.erfc), one)
     return _odd(x, share(tirx.Select(size < one, near, far)))
+
+
+def _erfc(x: Expr, share: Share) -> Expr:
+    """The complement of erf: beyond 1 its absolute error is small, not its relative error."""
+    return _form(x)[1](1.0) - _erf(x, share)
+
+
+def _atanh(x: Expr, share: Share) -> Expr:
+    _, const = _form(x)
+    above, below = _log1p(x, share), _log1p(share(const(0.0) - x), share)
+    value = share((above - below) * const(0.5))
+    return tirx.Select(x == const(0.0), x, value)
 
 
 def _parts(x: Expr, share: Share) -> tuple[Expr, Expr]:
@@ -297,8 +321,12 @@ _LOWERINGS: dict[str, tuple[tuple[str, ...], Callable[..., Expr]]] = {
     "asinh": (("float32",), wide_math.asinh),
     "atan": (("float32",), wide_math.atan),
     "atan2": (("float32",), wide_math.atan2),
+    "atanh": (("float64",), _atanh),
+    "atanhf": (("float32",), wide_math.atanh),
     "cbrtf": (("float32",), wide_math.cbrt),
+    "erfc": (("float64",), _erfc),
     "erfcf": (("float32",), wide_math.erfc),
+    "expm1": (("float64",), _any_expm1),
     "expm1f": (("float32",), wide_math.expm1),
 }
 
