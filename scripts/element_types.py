@@ -39,6 +39,8 @@ class _Notes:
 def _cell(kinds: Any, group: tuple[str, ...], notes: _Notes, *, in_text: bool) -> str:
     """What stands for a group of types: where they run, or why they are not taken."""
     refused = kinds.refused_in_text if in_text else kinds.refused
+    if in_text and "int64" in group:
+        group = (*group, "index")
     taken = [one for one in group if one not in refused]
     if not taken:
         return "no " + " ".join(dict.fromkeys(notes.mark(refused[one]) for one in group))
@@ -50,9 +52,16 @@ def _cell(kinds: Any, group: tuple[str, ...], notes: _Notes, *, in_text: bool) -
     where = ", ".join(filter(None, places)) or "yes"
     if len(taken) == len(group):
         return where
-    why = " ".join(dict.fromkeys(notes.mark(refused[one]) for one in group if one in refused))
-    names = ", ".join(map(dtypes.mlir_name, taken))
-    return f"{names}; others no {why}"
+    gone = [one for one in group if one in refused]
+    why = " ".join(dict.fromkeys(notes.mark(refused[one]) for one in gone))
+    if len(gone) < len(taken):
+        return f"{where}; {_names(gone)} no {why}"
+    return f"{_names(taken)}; others no {why}"
+
+
+def _names(kinds: list[str]) -> str:
+    """Types as MLIR calls them."""
+    return ", ".join(one if one == "index" else dtypes.mlir_name(one) for one in kinds)
 
 
 def tables() -> str:

@@ -62,7 +62,7 @@ def test_every_op_has_its_types_and_a_reason_for_the_others():
         assert kinds.taken
         reasons = [kinds.refused, kinds.in_text, *kinds.foreign.values()]
         assert all(reason for group in reasons for reason in group.values())
-        assert {one for group in reasons for one in group} <= set(dtypes.ELEMENTS)
+        assert {one for group in reasons for one in group} <= {*dtypes.ELEMENTS, "index"}
 
 
 def test_what_is_not_taken_is_refused():

@@ -1,7 +1,8 @@
 """The smallest case of each op over elements of a type, as MLIR in today's spelling.
 
 Each is of the case in ``catalog/element_types.py``: its function takes the op's arguments in the
-order of the signature, and gives its results.  Types are MLIR's.
+order of the signature, and gives its results.  Types are MLIR's.  Its arithmetic is of integers
+without a sign, so that numbers of others are cast for it.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,19 @@ def part_of(t: str) -> str:
     return t[len("complex<") : -1]
 
 
+def signless(t: str) -> str:
+    """The type that ``arith`` has for integers of a type."""
+    return t.removeprefix("u") if t.startswith("ui") else t
+
+
+def cast(name: str, value: str, came: str, t: str) -> str:
+    return f"%{name} = builtin.unrealized_conversion_cast %{value} : {came} to {t}"
+
+
 def constant(name: str, t: str, number: int) -> str:
+    if t != signless(t):
+        plain = f"{name}_plain"
+        return f"{constant(plain, signless(t), number)}\n {cast(name, plain, signless(t), t)}"
     if t.startswith("complex"):
         part = part_of(t)
         return f"%{name} = complex.constant [{number}.0 : {part}, 0.0 : {part}] : {t}"
@@ -27,7 +40,16 @@ def constant(name: str, t: str, number: int) -> str:
     return f"%{name} = arith.constant {number}{'.0' if is_float(t) else ''} : {t}"
 
 
+def on_signless(t: str, name: str) -> str:
+    """%p and %q as %p_plain and %q_plain."""
+    return f"{cast('p_plain', 'p', t, name)}\n {cast('q_plain', 'q', t, name)}"
+
+
 def added(t: str) -> str:
+    if t != signless(t):
+        plain = signless(t)
+        total = f"%total = arith.addi %p_plain, %q_plain : {plain}"
+        return f"{on_signless(t, plain)}\n {total}\n {cast('s', 'total', plain, t)}"
     if t == "i1":
         return f"%s = arith.ori %p, %q : {t}"
     kind = "complex.add" if "complex" in t else "arith.addf" if is_float(t) else "arith.addi"
@@ -42,6 +64,9 @@ def compared(t: str, sign: str) -> str:
         )
     if is_float(t):
         return f"%s = arith.cmpf o{sign}, %p, %q : {t}"
+    if t != signless(t):
+        plain = signless(t)
+        return f"{on_signless(t, plain)}\n %s = arith.cmpi u{sign}, %p_plain, %q_plain : {plain}"
     return f"%s = arith.cmpi {'u' if t == 'i1' else 's'}{sign}, %p, %q : {t}"
 
 
@@ -145,6 +170,9 @@ def numbered(t: str) -> str:
     """Where an element stands, %i of type index, as a number %n of a type."""
     if t == "index":
         return "%zero = arith.constant 0 : index\n %n = arith.addi %i, %zero : index"
+    if t != signless(t):
+        plain = numbered(signless(t)).replace("%n =", "%n_plain =")
+        return f"{plain}\n {cast('n', 'n_plain', signless(t), t)}"
     word = "%w = arith.index_cast %i : index to i64\n "
     if "complex" in t:
         part = part_of(t)

@@ -31,7 +31,8 @@ class ElementTypes:
         make: the op's smallest case over elements of a type; OpError for one that is not taken.
         refused: the types that are not taken, each with the reason.
         foreign: for a kind of target, such as ``cuda``, the types that no rule of it takes.
-        in_text: the types that an imported program does not have the op of, each with the reason.
+        in_text: the types that an imported program does not have the op of, each with the reason;
+            MLIR's ``index`` may be among them, which elsewhere is int64.
         only_in_text: the types that an imported program has the op of, and Python does not.
         ordinals: names of the operands that are indices, each with a number below which they are.
     """
@@ -47,6 +48,8 @@ class ElementTypes:
     def refused_in_text(self) -> dict[str, str]:
         """The types that an imported program does not have the op of, each with the reason."""
         found = {**self.refused, **self.in_text}
+        if "int64" in found:
+            found.setdefault("index", found["int64"])
         return {one: why for one, why in found.items() if one not in self.only_in_text}
 
     @property
@@ -178,7 +181,7 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
         _but(
             *dtypes.FLOATS, *dtypes.INTEGERS, reason="bodies are TensorIR, which has no such type"
         ),
-        only_in_text=("int4", *dtypes.FLOATS8, *dtypes.COMPLEX),
+        only_in_text=(*dtypes.INTEGERS4, *dtypes.FLOATS8, *dtypes.COMPLEX),
     ),
     "iree_linalg_ext.fft": ElementTypes(
         lambda dtype: ops.fft(_a((2, 4), dtype), _a((2, 4), dtype), stage=1),
@@ -212,7 +215,7 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
             _a((3, 5), dtype), (3,), _a((4, 5), dtype), region=_combined(dtype)
         ),
         ordinals={"indices": 4},
-        in_text=_WIDE,
+        in_text=_WIDE | {"index": "the dialect's regions are of integers and floats here"},
     ),
     "iree_linalg_ext.gather": ElementTypes(
         lambda dtype: ops.gather(_a((4, 5), dtype), (3,)), ordinals={"indices": 4}

@@ -11,8 +11,7 @@ from tvm_iree_ext.mlir.reading.reader import read
 from tvm_iree_ext.registry import ENTRIES, element_types
 from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
 
-# MLIR's arithmetic is of integers without a sign.
-TYPES = [one for one in dtypes.ELEMENTS if not one.startswith("uint")]
+TYPES = [*dtypes.ELEMENTS, "index"]
 # Ops that treat elements differently, of whose types some are tested each time.
 OFTEN = [
     *(f"iree_linalg_ext.{one}" for one in ("scan", "sort", "topk", "arg_compare", "scatter")),
@@ -23,6 +22,9 @@ QUICK = [
     ("iree_linalg_ext.scan", "float8_e4m3fn"),
     ("iree_linalg_ext.scatter", "complex64"),
     ("iree_linalg_ext.sort", "int4"),
+    ("iree_linalg_ext.sort", "uint8"),
+    ("iree_linalg_ext.scan", "uint4"),
+    ("iree_linalg_ext.scatter", "index"),
     ("iree_linalg_ext.map_load", "complex128"),
     ("iree_linalg_ext.attention", "float8_e4m3fn"),
     ("iree_linalg_ext.custom_op", "complex128"),
@@ -40,7 +42,8 @@ def as_passed(array):
     """8-bit floats as their patterns, integers of 4 bits as those of 8."""
     if str(array.dtype) in dtypes.FLOATS8:
         return array.view(np.uint8)
-    return array.astype(np.int8) if str(array.dtype) in dtypes.INTEGERS4 else array
+    name = str(array.dtype)
+    return array.astype(dtypes.number_dtype(name)) if name in dtypes.INTEGERS4 else array
 
 
 def case(op, dtype):
@@ -50,7 +53,7 @@ def case(op, dtype):
         own = dtypes.numpy_dtype(dtype)
         want = {"result0": np.arange(5).astype(own)}
         return [as_passed(np.zeros(5, own))], want, ENTRIES[op].tolerance(*_of_int32(op), want)
-    made, operands = kinds.case(dtype, np.random.default_rng(3))
+    made, operands = kinds.case(dtypes.canonical(dtype), np.random.default_rng(3))
     want = ENTRIES[op].reference(made, operands)
     arguments = [as_passed(operands[one.name]) for one in made.signature.arguments]
     return arguments, want, ENTRIES[op].tolerance(made, operands, want)
@@ -61,7 +64,7 @@ def _of_int32(op):
 
 
 def check(op, dtype, target=None):
-    text = TEXTS[op](dtypes.mlir_name(dtype))
+    text = TEXTS[op]("index" if dtype == "index" else dtypes.mlir_name(dtype))
     if dtype in element_types(op).refused_in_text:
         with pytest.raises(ext.errors.ExtError):
             ext.mlir.import_program(text)

@@ -13,6 +13,7 @@ from tvm_iree_ext.mlir.base.ir_values import SCALARS, TENSORS, Number, Value
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import INTEGERS, Context, Handler, on_index, results_of
 from tvm_iree_ext.mlir.scalars.arith_floats import FLOATS
+from tvm_iree_ext.mlir.scalars.builtin_dialect import BUILTIN
 from tvm_iree_ext.mlir.scalars.complex_dialect import COMPLEX
 from tvm_iree_ext.mlir.scalars.math_dialect import MATH
 from tvm_iree_ext.tir.number_words import ComplexNumber
@@ -132,6 +133,7 @@ SCALAR_OPS: dict[str, Handler] = {
     **FLOATS,
     **MATH,
     **COMPLEX,
+    **BUILTIN,
     "linalg.index": _index,
     "iree_linalg_ext.index": _index,
     "tensor.extract": _extract,
