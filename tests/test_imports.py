@@ -79,6 +79,7 @@ ALLOWED = {
     "random_programs": f"{PROGRAMS} {CHECK} .program_checks"
     " .random_programs.drawing .random_programs.doors numpy",
     "accuracy": f"{PROGRAMS} tvm numpy ml_dtypes mpmath matplotlib torch jax",
+    "conformance": ".processes .frontends numpy ml_dtypes onnx jax torch",
     "bench": f"{BUILD} .schedules.cpu .schedules.emit .catalog .registry .processes .frontends"
     f" {TVM} ml_dtypes torch threadpoolctl onnxscript iree jax onnx onnxruntime scipy pyfftw"
     " matplotlib",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext import (
         accuracy,
         bench,
+        conformance,
         doctor,
         emulator,
         frontends,
@@ -67,6 +68,7 @@ __all__ = [
     "bench",
     "build",
     "build_program",
+    "conformance",
     "doctor",
     "emulator",
     "errors",

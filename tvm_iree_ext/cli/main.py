@@ -37,6 +37,7 @@ COMMANDS = {
     "verify": "verify",
     "fuzz": "fuzz",
     "accuracy": "accuracy",
+    "conformance": "conformance",
     "bench": "bench",
     "tune": "tune",
     "records": "records",

@@ -204,10 +204,14 @@ def each(
     items: Iterable[_Item],
     jobs: int,
     limit_s: float,
+    *,
+    first: Callable[[], object] | None = None,
+    in_order: bool = True,
 ) -> Generator[_Result, None, None]:
     """``function`` of each item in order, by ``jobs`` processes; ``died`` where one ended early.
 
-    The processes end when the generator is closed.
+    The processes begin by ``first`` (:class:`Worker`), and end when the generator is closed.
+    Without ``in_order`` results come as they are done.
     """
     # Nothing here holds a lock of Python's own: Ctrl-C may come within its methods, and keep it.
     waiting: queue.SimpleQueue[tuple[int, _Item]] = queue.SimpleQueue()
@@ -224,7 +228,7 @@ def each(
                 done.put((number, _outcome(worker, function, died, item)))
 
     with scratch() as folder:
-        workers = [Worker(limit_s, str(folder)) for _ in range(jobs)]
+        workers = [Worker(limit_s, str(folder), first) for _ in range(jobs)]
         threads = [threading.Thread(target=take, args=(one,), daemon=True) for one in workers]
         try:
             for thread in threads:
@@ -233,7 +237,7 @@ def each(
             for number in range(count):
                 while number not in early:
                     place, outcome = done.get()
-                    early[place] = outcome
+                    early[place if in_order else number] = outcome
                 yield early.pop(number)()
         finally:
             with contextlib.suppress(queue.Empty):
