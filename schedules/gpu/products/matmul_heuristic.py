@@ -1,5 +1,6 @@
 """Instructions and tiles for products that were never tuned, by a model of their cost."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -217,10 +218,25 @@ class _Search:
         Raises:
             ScheduleError: when there is none, with what the last attempt lacked.
         """
+        forms = _forms(self.shape, self.chip, self.mma, config)
+        try:
+            return self._planned(forms, (self.k_tiles, -(-self.k_tiles // 2)), lean)
+        except ScheduleError:
+            if self.shape.k is not None:
+                raise
+        # All lanes may copy more than a tile of an open K has: fewer lanes of deeper tiles do not.
+        return self._planned([replace(config, subgroups=(1, 1))], (2 * self.k_tiles,), lean)
+
+    def _planned(
+        self, forms: Sequence[MatmulConfig], depths: Sequence[int], lean: bool
+    ) -> MatmulPlan:
+        """The best of some forms, stages and depths.
+
+        Raises:
+            ScheduleError: when none fits, with what the last lacked.
+        """
         best: tuple[tuple[bool, float, bool], MatmulPlan] | None = None
         refused: ScheduleError | None = None
-        forms = _forms(self.shape, self.chip, self.mma, config)
-        depths = (self.k_tiles, -(-self.k_tiles // 2))
         for form, stages, depth in product(forms, (3, 2, 1), depths):
             chosen = replace(form, k_tiles=depth, stages=stages, column_major=self.column_major)
             if stages == 1 and best is not None and best[0][1]:

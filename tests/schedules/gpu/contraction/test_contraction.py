@@ -304,6 +304,15 @@ def test_floats_of_8_bits_end_with_a_depth_known_at_call_time(chip):
     check(op, arrays(op, k=37), chip, replace(small(op, chip), stages=1))
 
 
+@pytest.mark.parametrize(("chip", "columns"), [("rocm:gfx90a", 8), ("rocm:gfx942", 16)])
+def test_few_columns_of_8_bits_are_copied_by_fewer_lanes(chip, columns):
+    """All lanes of a workgroup would copy more than its tile of an open K has."""
+    types = ops.TensorType((40, "k"), "float8_e4m3fn"), ops.TensorType(("k", columns), "int8")
+    op = ops.matmul(*types, result_dtype="float32")
+    for k in (37, 128):
+        check(op, arrays(op, k=k), chip)
+
+
 def small(op, chip):
     """A config of one instruction for each of four subgroups."""
     config = RULE.heuristic(op, make_target(chip))
