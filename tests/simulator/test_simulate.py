@@ -1,6 +1,7 @@
 """What kernels compute in the simulator, and that right ones give no finding."""
 
 import math
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -11,8 +12,10 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.script import tirx as T
 from tvm.target import Target
 
+from tvm_iree_ext import ops, verify
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator import device_functions, simulate
+from tvm_iree_ext.simulator.translation.deep_expressions import room_for_depth
 from tvm_iree_ext.targets.names import make_target
 
 CHIPS = ["sm_80", "gfx942"]
@@ -265,3 +268,27 @@ def test_says_what_it_does_not_know(lowered):
 
     with pytest.raises(SimulationError, match="does not know the function mystery"):
         simulate(lowered(clock), [np.zeros(32, "float32")])
+
+
+def test_regions_as_deep_as_they_may_be_are_simulated():
+    def deep(x, y):
+        for _ in range(240):  # 4 of 1000 operations and operands each
+            x = tirx.sqrt(x) * y
+        return x
+
+    op = ops.scan(ops.TensorType((2, 3), "float32"), deep, dimension=1)
+    limit = sys.getrecursionlimit()
+    operands = {"input": np.ones((2, 3), "float32"), "accumulator_init": np.ones(2, "float32")}
+    assert verify.check_op(op, operands, "rocm:gfx942", simulate=True).status == "passed"
+    assert sys.getrecursionlimit() == limit
+
+
+def test_expressions_deeper_than_there_is_room_are_refused_by_name():
+    def walk(depth):
+        return depth and walk(depth - 1)
+
+    with (
+        pytest.raises(SimulationError, match="kernel_0: an expression takes more than 12000 calls"),
+        room_for_depth("kernel_0"),
+    ):
+        walk(13_000)

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.base.errors import CallError, ExtError, OpError, ScheduleError, TargetError
+from tvm_iree_ext.base.errors import (
+    BuildError,
+    CallError,
+    ExtError,
+    OpError,
+    ScheduleError,
+    TargetError,
+)
 from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.runtime import machine
@@ -250,3 +257,17 @@ def test_nothing_is_left_in_the_cache_or_among_temporary_files(monkeypatch, tmp_
 def test_docstring():
     result = doctest.testmod(kernel_checks)
     assert (result.attempted, result.failed) == (3, 0)
+
+
+def test_what_is_too_deep_for_python_names_the_op_and_the_case(monkeypatch):
+    def endless(*_, **__):
+        return endless()
+
+    monkeypatch.setattr(kernel_checks, "build", endless)
+    case = kernel_checks.random_cases(["sort"], index=3)
+    (result,) = kernel_checks.check(case)
+    assert (result.id, result.status) == ("iree_linalg_ext.sort --seed 0 --case 3", "failed")
+    assert "iree_linalg_ext.sort: what it computes nests deeper for llvm" in result.message
+    op, operands = ENTRIES["iree_linalg_ext.sort"].random_case(np.random.default_rng(0))
+    with pytest.raises(BuildError, match=r"iree_linalg_ext\.sort: what it computes nests deeper"):
+        kernel_checks.check_op(op, operands)

@@ -8,6 +8,7 @@
 
 import contextlib
 import functools
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -271,8 +272,21 @@ def check_op(
             return emulate_op(op, resolved, operands, config)
         return _build_and_call(op, operands, resolved, config)
 
-    difference = _compare(entry, op, operands, run)
+    with _depth_named(op, resolved):
+        difference = _compare(entry, op, operands, run)
     return CheckResult(str(op), op.name, "failed" if difference else "passed", difference)
+
+
+@contextlib.contextmanager
+def _depth_named(op: Op, target: Target) -> Iterator[None]:
+    """Have what is too deep for Python's calls be an error that names the op."""
+    try:
+        yield
+    except RecursionError:
+        raise errors.BuildError(
+            f"{op.name}: what it computes nests deeper for {target.kind.name} than Python's calls"
+            f" may, {sys.getrecursionlimit()}; write {op} with fewer operations in its region"
+        ) from None
 
 
 def _at_least(least: int, name: str, value: int) -> None:
@@ -296,6 +310,10 @@ def _result(task: _CheckTask) -> CheckResult:
     case, resolved = task.case, make_target(task.target)
 
     def run(op: Op, operands: Values, stage: str = "") -> dict[str, np.ndarray]:
+        with _depth_named(op, resolved):
+            return computed(op, operands, stage)
+
+    def computed(op: Op, operands: Values, stage: str) -> dict[str, np.ndarray]:
         try:
             choose(op, resolved)
         except errors.ScheduleError as error:

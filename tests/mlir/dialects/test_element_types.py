@@ -35,6 +35,7 @@ SIMULATED = [
     ("iree_linalg_ext.attention", "float8_e4m3fn", "cuda:sm_80"),
     ("iree_linalg_ext.online_attention", "float8_e5m2fnuz", "rocm:gfx942"),
     ("iree_linalg_ext.custom_op", "int4", "rocm:gfx942"),
+    ("iree_linalg_ext.map_load", "float8_e4m3fn", "cuda:sm_80"),
 ]
 
 

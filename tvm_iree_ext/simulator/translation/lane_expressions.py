@@ -184,8 +184,8 @@ class Expressions:
                 terms.append((sign, code))
 
         collect(node, 1)
-        if dtype_of(node).startswith("uint") and not all(code.uniform for _, code in terms):
-            constant %= 1 << DataType(dtype_of(node)).bits  # NumPy's arrays take no other
+        if dtype_of(node).startswith("uint"):
+            constant %= 1 << DataType(dtype_of(node)).bits  # NumPy's numbers take no other
         terms.sort(key=lambda term: (term[1].depth is None, term[1].depth or 0, term[1].uniform))
         terms.sort(key=lambda term: (term[1].depth is None, term[1].depth or 0))
         total: Code | None = None

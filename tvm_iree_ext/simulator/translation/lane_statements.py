@@ -25,6 +25,7 @@ from tvm_iree_ext.simulator.translation import (
     value_calls,
     warpgroup_calls,
 )
+from tvm_iree_ext.simulator.translation.deep_expressions import room_for_depth
 from tvm_iree_ext.simulator.translation.lane_expressions import (
     Binding,
     Expressions,
@@ -114,7 +115,12 @@ def translate(function: Any, hardware: Hardware) -> Translation:
     Raises:
         SimulationError: for what the simulator does not know, naming it.
     """
-    return _Statements(function, hardware).translation()
+    with room_for_depth(_name_of(function)):
+        return _Statements(function, hardware).translation()
+
+
+def _name_of(function: Any) -> str:
+    return str(function.attrs.get("global_symbol", "kernel")) if function.attrs else ""
 
 
 class _Statements:
@@ -135,9 +141,7 @@ class _Statements:
         line("m_0 = None")
         self._declare_parameters()
         self._visit(self.function.body)
-        name = (
-            str(self.function.attrs.get("global_symbol", "kernel")) if self.function.attrs else ""
-        )
+        name = _name_of(self.function)
         source = self.emitter.source("def kernel(rt, parameters):")
         names = NAMES | self.emitter.objects | {"NOBODY": NOBODY}
         exec(compile(source, f"<simulated {name}>", "exec"), names)
