@@ -90,7 +90,6 @@ _FNUZ = {
         if name.endswith("fnuz")
     }
 }
-_WIDE = {"complex128": "a region over `complex<f64>`, which no integer of a program holds"}
 _VECTORS = dict.fromkeys(dtypes.COMPLEX, "MLIR's vectors have no complex elements")
 _SUMS = "sums of products are of floats, and of int8"
 _SHAPE = (3, 5)
@@ -215,14 +214,13 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
             _a((3, 5), dtype), (3,), _a((4, 5), dtype), region=_combined(dtype)
         ),
         ordinals={"indices": 4},
-        in_text=_WIDE | {"index": "the dialect's regions are of integers and floats here"},
+        in_text={"index": "the dialect's regions are of integers and floats here"},
     ),
     "iree_linalg_ext.gather": ElementTypes(
         lambda dtype: ops.gather(_a((4, 5), dtype), (3,)), ordinals={"indices": 4}
     ),
     "iree_linalg_ext.scan": ElementTypes(
         lambda dtype: ops.scan(_a(_SHAPE, dtype), _combined(dtype), dimension=1),
-        in_text=_WIDE,
     ),
     "iree_linalg_ext.map_load": ElementTypes(_map_load),
     "iree_linalg_ext.map_store": ElementTypes(
@@ -230,19 +228,16 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
     ),
     "iree_linalg_ext.sort": ElementTypes(
         lambda dtype: ops.sort(_a(_SHAPE, dtype), dimension=1, region=_of_parts(dtype, "<")),
-        in_text=_WIDE,
     ),
     "iree_linalg_ext.topk": ElementTypes(
         lambda dtype: ops.topk(_a((3, 9), dtype), k=2, region=_of_parts(dtype, ">")),
         ordinals={"output_indices_init": 6},
-        in_text=_WIDE,
     ),
     "iree_linalg_ext.topk_v2": ElementTypes(
         lambda dtype: ops.topk_v2(
             _a((3, 9), dtype), None, (3, 2), k=2, is_sorted=True, region=_of_parts(dtype, ">")
         ),
         ordinals={"output_indices_init": 6},
-        in_text=_WIDE,
     ),
     "iree_linalg_ext.im2col": ElementTypes(
         lambda dtype: ops.im2col(
@@ -252,7 +247,6 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
     "iree_linalg_ext.arg_compare": ElementTypes(
         lambda dtype: ops.arg_compare(_a(_SHAPE, dtype), _of_parts(dtype, ">"), dimension=1),
         ordinals={"init_index": 3},
-        in_text=_WIDE,
     ),
     "iree_linalg_ext.winograd.filter_transform": ElementTypes(
         lambda dtype: ops.winograd_filter_transform(

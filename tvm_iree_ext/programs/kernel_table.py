@@ -10,6 +10,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from tvm_iree_ext.base.dtypes import WORDS
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import Place, places_of
 from tvm_iree_ext.ops.base.op import Op
@@ -74,11 +75,14 @@ class KernelPlaces:
         if key is None:
             return ProgramKernel(name, "plain loops", tuple(map(str, places)))
         op = ops[key]
+        dtype = op.signature.arguments[0].dtype
+        if dtype == WORDS["complex128"]:  # which alone has such words
+            dtype = "complex128"
         return ProgramKernel(
             name,
             op.name,
             tuple(map(str, places)),
-            op.signature.arguments[0].dtype,
+            dtype,
             _known_number(op.flops),
             _known_number(op.bytes),
         )

@@ -43,6 +43,7 @@ from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.manifest import Function, ProgramKernel
 from tvm_iree_ext.schedules.dispatch import schedule_loops
 from tvm_iree_ext.tir.byte_parameters import with_words_for_numbers
+from tvm_iree_ext.tir.halved_parameters import with_halved_parameters
 from tvm_iree_ext.tir.tensor_scalars import tensor_scalars, with_tensor_scalars
 
 
@@ -153,6 +154,7 @@ def scheduled_program(
         else:
             module, origins[name] = lowered(fused.ops[key], target, database=database)
             made = with_words_for_numbers(module[fused.ops[key].entry])
+            made = with_halved_parameters(made)
             made = made.with_attr("global_symbol", name)
             scheduled[var] = with_tensor_scalars(made, tensor_scalars(function))
         if IN_PLACE in (function.attrs or {}):

@@ -21,6 +21,8 @@ OFTEN = [
 QUICK = [
     ("iree_linalg_ext.scan", "float8_e4m3fn"),
     ("iree_linalg_ext.scatter", "complex64"),
+    ("iree_linalg_ext.sort", "complex128"),
+    ("iree_linalg_ext.topk", "complex128"),
     ("iree_linalg_ext.sort", "int4"),
     ("iree_linalg_ext.sort", "uint8"),
     ("iree_linalg_ext.scan", "uint4"),
@@ -36,6 +38,7 @@ SIMULATED = [
     ("iree_linalg_ext.online_attention", "float8_e5m2fnuz", "rocm:gfx942"),
     ("iree_linalg_ext.custom_op", "int4", "rocm:gfx942"),
     ("iree_linalg_ext.map_load", "float8_e4m3fn", "cuda:sm_80"),
+    ("iree_linalg_ext.scatter", "complex128", "rocm:gfx942"),
 ]
 
 
@@ -126,6 +129,28 @@ def test_every_type_of_other_ops_runs_in_an_imported_program(op):
 def test_every_type_of_imported_programs_runs_on_simulated_gpus(op, target):
     for dtype in TYPES:
         check(op, dtype, target)
+
+
+def test_words_of_128_bits_have_extents_that_a_call_tells():
+    text = TEXTS["iree_linalg_ext.scan"]("complex<f64>")
+    text = text.replace("tensor<3x5x", "tensor<?x?x").replace("tensor<3x", "tensor<?x")
+    text = text.replace(
+        "tensor.empty()",
+        "tensor.empty(%m, %n)",
+    ).replace(
+        "%e =",
+        "%c0 = arith.constant 0 : index\n %c1 = arith.constant 1 : index\n"
+        " %m = tensor.dim %x, %c0 : tensor<?x?xcomplex<f64>>\n"
+        " %n = tensor.dim %x, %c1 : tensor<?x?xcomplex<f64>>\n %e =",
+    )
+    program = ext.build_program(ext.mlir.import_program(text))
+    assert "complex128" in [one.dtype for one in program.manifest.kernels]
+    rng = np.random.default_rng(2)
+    for shape in ((3, 5), (1, 2), (4, 17)):
+        x = rng.integers(-9, 9, (*shape, 2)).astype("float64").view("complex128")[..., 0]
+        sums, last = program(x, np.zeros(shape[0], "complex128"))
+        np.testing.assert_array_equal(sums, np.cumsum(x, axis=1))
+        np.testing.assert_array_equal(last, sums[:, -1])
 
 
 def test_vectors_of_complex_elements_are_refused_by_mlir_itself():

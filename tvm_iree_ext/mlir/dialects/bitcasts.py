@@ -47,10 +47,10 @@ def _reshaped_bitcast(scope: Scope, op: form.ParsedOperation) -> Value:
     count = sum(extent is None for extent in getattr(kind, "shape", ()))
     shape = shape_of(scope, kind, op.operands[len(op.operands) - count :])
     if came.is_complex and not own.is_complex and own.bits == came.part.bits:
-        return reshaped(scope, bitcast(scope, _split(scope, value), own), shape)
+        return reshaped(scope, bitcast(scope, split(scope, value), own), shape)
     if own.is_complex and not came.is_complex and came.bits == own.part.bits:
         parts = bitcast(scope, reshaped(scope, value, (*shape, 2)), own.part)
-        return _joined(scope, parts, own)
+        return paired(scope, parts, own)
     stored, wanted = _stored_bits(op.operands[0]), _stored_bits(op.results[0])
     if came.is_complex != own.is_complex or (came.is_complex and came.bits != own.bits):
         raise Unsupported(f"of {came.name} to {own.name}")
@@ -130,7 +130,7 @@ def _cut(scope: Scope, value: AnyTensor, stored: int, like: Tensor, wanted: int)
     return moved(scope, "bitcast", [flat], like.shape, own, part)
 
 
-def _split(scope: Scope, value: AnyTensor) -> Tensor:
+def split(scope: Scope, value: AnyTensor) -> Tensor:
     """The parts of complex numbers along a last axis."""
 
     def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
@@ -141,7 +141,7 @@ def _split(scope: Scope, value: AnyTensor) -> Tensor:
     return moved(scope, "parts", [value], shape, value.element.part, part)
 
 
-def _joined(scope: Scope, parts: Tensor, own: Element) -> Tensor:
+def paired(scope: Scope, parts: Tensor, own: Element) -> Tensor:
     """Complex numbers whose parts stand along the last axis."""
 
     def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:

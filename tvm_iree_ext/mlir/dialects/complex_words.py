@@ -2,35 +2,40 @@
 
 from tvm_iree_ext.base.dtypes import WORDS
 from tvm_iree_ext.mlir.base.elements import Element, Pair, element
-from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor
+from tvm_iree_ext.mlir.dialects.bitcasts import bitcast, paired, split
 from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
 from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.tir import number_words
 
 
-def word_element(kind: Element) -> Element:
-    """The element type of the words of a complex one.
+def words_like(value: AnyTensor) -> Tensor:
+    """The type of the words of a tensor of complex numbers, or of other elements themselves.
 
-    Raises:
-        Unsupported: for complex<f64>, whose words are of 128 bits.
+    Words of 128 bits are two of 64, along a last axis, as kernels take them.
     """
-    if kind.name != "complex64":
-        raise Unsupported("a region over complex<f64>, which no integer holds")
-    return element(WORDS[kind.name])
+    kind = value.element
+    if not kind.is_complex:
+        return Tensor(value.shape, kind, ())
+    if kind.name == "complex64":
+        return Tensor(value.shape, element(WORDS[kind.name]), ())
+    return Tensor((*value.shape, 2), element("uint64"), ())
 
 
 def joined(scope: Scope, value: AnyTensor) -> Tensor:
     """The words of a tensor of complex numbers."""
     kind = value.element
+    if kind.name == "complex128":
+        return bitcast(scope, split(scope, value), element("uint64"))
 
     def word(kernel: PrimFuncBuilder, at: list[object]) -> list[object]:
         number = number_words.ComplexNumber(*kernel.copied(value, at))
         return [number_words.encoded(number, kind.name)]
 
+    own = words_like(value)
     kernel = PrimFuncBuilder(
-        scope, "complex_words", [value], [(value.shape, word_element(kind))], ELEMENTWISE
+        scope, "complex_words", [value], [(own.shape, own.element)], ELEMENTWISE
     )
     with kernel:
         kernel.block(
@@ -43,6 +48,8 @@ def joined(scope: Scope, value: AnyTensor) -> Tensor:
 
 def parted(scope: Scope, words: Tensor, kind: Element) -> Tensor:
     """The tensor of complex numbers that words are."""
+    if kind.name == "complex128":
+        return paired(scope, bitcast(scope, words, kind.part), kind)
     kernel = PrimFuncBuilder(scope, "complex_parts", [words], [(words.shape, kind)], ELEMENTWISE)
 
     def parts(at: list[object]) -> list[object]:

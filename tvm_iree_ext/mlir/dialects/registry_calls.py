@@ -23,7 +23,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     Value,
     extent,
 )
-from tvm_iree_ext.mlir.dialects.complex_words import joined, parted, word_element
+from tvm_iree_ext.mlir.dialects.complex_words import joined, parted, words_like
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.emitted_values import computed
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
@@ -199,10 +199,7 @@ def call_op(
         arguments += tensor.parts
     _settle(scope, op, operands, results)
     kinds = [one.element for one in results]
-    outputs = [
-        (one.shape, word_element(one.element) if one.element.is_complex else one.element)
-        for one in results
-    ]
+    outputs = [(one.shape, one.element) for one in map(words_like, results)]
     found = scope.called_op(op.in_words, arguments, outputs, scalars)
     return [
         parted(scope, one, kind) if kind.is_complex else one

@@ -28,6 +28,7 @@ from tvm_iree_ext.mlir.importing.settled_extents import with_known_extents
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.tir.byte_parameters import with_words_for_numbers
+from tvm_iree_ext.tir.halved_parameters import with_halved_parameters
 from tvm_iree_ext.tir.tensor_scalars import with_tensor_scalars
 
 
@@ -134,7 +135,8 @@ class ProgramImport:
         identity = repr((op.describe(), in_memory))
         if identity not in self._ops:
             key = f"{op.entry}_{len(self.ops)}"
-            func = with_tensor_scalars(with_words_for_numbers(op.prim_func()), in_memory)
+            func = with_halved_parameters(with_words_for_numbers(op.prim_func()))
+            func = with_tensor_scalars(func, in_memory)
             func = func.with_attr(OP_ATTRIBUTE, key).with_attr("op_pattern", OPAQUE)
             func = func.without_attr("global_symbol")
             self._ops[identity] = (key, self.builder.add_func(func, self.kernel_name(key)))

@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import WORDS, item_bytes
 from tvm_iree_ext.base.signature import Shape, TensorType
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import joined
@@ -38,9 +38,10 @@ class Key:
 def keyed(op: Sort) -> tuple[Sort, list[Key]] | None:
     """The sort with its keys as first operands, and what they are; None where there are none.
 
-    A comparator that takes numbers of a call keeps them, and computes its keys itself.
+    A comparator that takes numbers of a call keeps them, and computes its keys itself; so does one
+    of words of 128 bits, which no tensor of Relax has as elements.
     """
-    if op.region_scalars:
+    if op.region_scalars or WORDS["complex128"] in op.dtypes:
         return None
     parameters = op.region.parameters
     places = {parameter: place for place, parameter in enumerate(parameters)}
