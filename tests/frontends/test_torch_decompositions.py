@@ -13,41 +13,11 @@ pytest.importorskip(
     reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
     exc_type=ImportError,
 )
+from torch_agreement import Several, agrees  # noqa: E402
+
 F = torch.nn.functional
 NAN, INF = float("nan"), float("inf")
 NUMBERS = torch.tensor([NAN, -INF, INF, -1e30, -100, -1.5, -0.0, 0.0, 0.3, 2, 7, 1e30])
-
-
-class Several(torch.nn.Module):
-    """The results of a function."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments):
-        return self.function(*arguments)
-
-
-def agrees(function, *arguments, others=(), tolerance=1e-5, **options):
-    """Have a program of a function give what the function gives, for several arguments.
-
-    In float64 seven more digits agree.
-    """
-    program = ext.from_torch(Several(function), *arguments, strict_export=False, **options)
-    for given in (arguments, *others):
-        came, want = program(*given), function(*given)
-        came, want = (one if isinstance(one, tuple) else (one,) for one in (came, want))
-        for place, (one, other) in enumerate(zip(came, want, strict=True)):
-            bound = tolerance * 1e-7 if other.dtype is torch.float64 else tolerance
-            torch.testing.assert_close(
-                one,
-                other,
-                rtol=bound,
-                atol=bound,
-                equal_nan=True,
-                msg=lambda said, place=place: f"result {place}: {said}",
-            )
 
 
 def test_numbers_that_are_none_stay_such_between_bounds_and_constants_are_compared_as_numbers():
@@ -227,7 +197,7 @@ def test_rows_are_reduced_where_an_index_says():
 )
 def test_conversions_that_end_the_compiler_are_refused(dtype, target):
     what = f"a conversion of {dtype} to {target} ends IREE's compiler".replace("torch.", "")
-    said = rf"^[^\n]*test_torch_decompositions\.py:\d+: {what}; int32 and int64"
+    said = rf"^[^\n]*torch_agreement\.py:\d+: {what}; int32 and int64"
     with pytest.raises(MlirError, match=said + "[^\n]*$"):
         ext.from_torch(
             Several(lambda x: x.to(target)), torch.ones(3).to(dtype), strict_export=False
@@ -246,7 +216,7 @@ def test_images_are_sampled_where_pytorch_samples_them():
     torch.manual_seed(0)
     agrees(sampled, torch.randn(1, 2, 4, 4), torch.rand(1, 3, 3, 2) * 3 - 1.5)
     with pytest.raises(
-        MlirError, match=r"positions\.py:\d+: grid_sample: bicubic; bilinear and nearest of rank 4"
+        MlirError, match=r"agreement\.py:\d+: grid_sample: bicubic; bilinear and nearest of rank 4"
     ):
         ext.from_torch(
             Several(lambda x, grid: F.grid_sample(x, grid, mode="bicubic", align_corners=False)),

@@ -202,6 +202,11 @@ def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
             raise MlirError(what) from error
 
     def write(place: Path) -> Path:
+        if torch_export.holds_scalars(exported):
+            from tvm_iree_ext.frontends.torch_scalars import as_linalg
+
+            text = output.mlir_module.get_asm(enable_debug_info=True)
+            return _writes(as_linalg(text))(place)
         path = place / "module.mlirbc"
         output.save_mlir(path)
         return path

@@ -14,16 +14,33 @@ import torch.nn.functional as F
 
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends.torch_bags import BAGS, tell_length
-from tvm_iree_ext.frontends.torch_complex import COMPLEX
+from tvm_iree_ext.frontends.torch_bits import BITS
+from tvm_iree_ext.frontends.torch_complex import COMPLEX, complex_of
+from tvm_iree_ext.frontends.torch_copies import COPIES, of_rank_0
+from tvm_iree_ext.frontends.torch_distances import DISTANCES
+from tvm_iree_ext.frontends.torch_floats import FLOATS
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
+from tvm_iree_ext.frontends.torch_statistics import STATISTICS
 from tvm_iree_ext.frontends.torch_taken import is_taken
 from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
 from tvm_iree_ext.frontends.torch_views import VIEWS, is_foreign, tell_extent
 from tvm_iree_ext.frontends.torch_widths import is_narrow, widened
 
 aten = torch.ops.aten
-TABLE: dict[Any, Callable[..., Any]] = {**BAGS, **COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
+TABLE: dict[Any, Callable[..., Any]] = {
+    **BAGS,
+    **BITS,
+    **COMPLEX,
+    **COPIES,
+    **DISTANCES,
+    **FLOATS,
+    **MASKS,
+    **ORDERS,
+    **STATISTICS,
+    **TRANSFORMS,
+}
+_STATEMENT = aten._assert_tensor_metadata.default  # of types that IREE takes for others
 _LINE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 
@@ -37,6 +54,9 @@ def replaced(program: Any) -> Any:
     graphs = [
         one.graph for one in program.graph_module.modules() if isinstance(one, torch.fx.GraphModule)
     ]
+    for graph in graphs:
+        for node in graph.find_nodes(op="call_function", target=_STATEMENT):
+            graph.erase_node(node)
     table = {**TABLE, **VIEWS}
     nodes = [
         node
@@ -139,6 +159,8 @@ def negated(x: Any) -> Any:
 def _place_of(operator: Any) -> Callable[..., Any]:
     def place(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         """IREE's passes over NaN, the first of which PyTorch takes for the extreme."""
+        if not x.dim():
+            return torch.zeros((), dtype=torch.int64)
         found = operator(x, dim, keepdim)
         if not x.is_floating_point():
             return found
@@ -157,13 +179,13 @@ TABLE.update({aten.argmax.default: argmax, aten.argmin.default: argmin})
 @_of(aten.max.dim)
 def max_along(x: Any, dim: int, keepdim: bool = False) -> Any:
     """Likewise."""
-    return torch.max(x, dim, keepdim)[0], argmax(x, dim, keepdim)
+    return of_rank_0(aten.amax.default)(x, [dim], keepdim), argmax(x, dim, keepdim)
 
 
 @_of(aten.min.dim)
 def min_along(x: Any, dim: int, keepdim: bool = False) -> Any:
     """Likewise."""
-    return torch.min(x, dim, keepdim)[0], argmin(x, dim, keepdim)
+    return of_rank_0(aten.amin.default)(x, [dim], keepdim), argmin(x, dim, keepdim)
 
 
 def _bounded(x: Any, low: Any, high: Any) -> Any:
@@ -233,13 +255,21 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 def pad(x: Any, amounts: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
     """Amounts below 0 crop, which IREE does not take."""
     known = [amount for amount in amounts if isinstance(amount, int)]
+    if any(amount < 0 for amount in known) and mode != "constant":
+        return _cropped(F.pad(x, [max(one, 0) for one in amounts], mode), amounts)
     if any(amount < 0 for amount in known):
-        for place in range(0, len(amounts), 2):
-            axis = -1 - place // 2
-            before, after = (min(one, 0) for one in amounts[place : place + 2])
-            x = x.narrow(axis, -before, x.shape[axis] + before + after)
+        x = _cropped(x, amounts)
         amounts = [max(one, 0) for one in amounts]
     return F.pad(x, amounts, mode, value)
+
+
+def _cropped(x: Any, amounts: Sequence[int]) -> Any:
+    """What is padded already, less the amounts below 0."""
+    for place in range(0, len(amounts), 2):
+        axis = -1 - place // 2
+        before, after = (min(one, 0) for one in amounts[place : place + 2])
+        x = x.narrow(axis, -before, x.shape[axis] + before + after)
+    return x
 
 
 @_of(aten.constant_pad_nd.default)
@@ -387,6 +417,10 @@ def converted(x: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
                 f" {str(dtype).removeprefix('torch.')} ends IREE's compiler; int32 and int64"
                 " are supported"
             )
+    if dtype.is_complex:
+        return complex_of(x, dtype)
+    if x.is_complex():
+        x = x.real
     narrow = (torch.uint8, torch.int8, torch.int16, torch.uint32)
     if x.is_floating_point() and dtype in narrow:
         x = x.to(torch.int64)

@@ -124,6 +124,15 @@ def is_recurrent(program: Any) -> bool:
     return graph is not None and any(node.target in layers for node in graph.nodes)
 
 
+def holds_scalars(program: Any) -> bool:
+    """Whether an exported program holds operations on scalars of MLIR's dialects."""
+    from tvm_iree_ext.frontends.torch_scalars import is_scalar
+
+    modules = getattr(program, "graph_module", None)
+    graphs = [] if modules is None else [getattr(one, "graph", None) for one in modules.modules()]
+    return any(is_scalar(node.target) for graph in graphs if graph for node in graph.nodes)
+
+
 def simpler(program: Any) -> Any:
     """An exported program of fewer, simpler operators: PyTorch's core, less some of these."""
     return _corrected(program.run_decompositions(_decompositions()))
@@ -182,17 +191,25 @@ def written(program: Any) -> Iterator[None]:
     import torch
     from iree.compiler.extras import fx_importer
 
-    unsigned = [(torch.uint16, "ui16", 27), (torch.uint64, "ui64", 29)]
     types, numbers = fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM, fx_importer.TORCH_DTYPE_TO_INT
-    added = [one for one in unsigned if one[0] not in types]
-    for dtype, name, number in added:
-        types[dtype], numbers[dtype] = name, number
+    added = [
+        (table, dtype, value)
+        for dtype, name, number in (
+            (torch.uint16, "ui16", 27),
+            (torch.uint64, "ui64", 29),
+            (torch.complex128, "complex<f64>", 10),
+        )
+        for table, value in ((types, name), (numbers, number))
+        if dtype not in table
+    ]
+    for table, dtype, value in added:
+        table[dtype] = value
     try:
         with _weights_as_words(program):
             yield
     finally:
-        for dtype, _, _ in added:
-            del types[dtype], numbers[dtype]
+        for table, dtype, _ in added:
+            del table[dtype]
 
 
 @contextmanager

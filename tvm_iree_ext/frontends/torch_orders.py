@@ -82,6 +82,12 @@ def index_reduce(
     x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
     """A scatter whose indices are the same along all other axes."""
+    if not x.dim():
+        line, source = x.reshape(1), source.reshape(-1)
+        reduced = index_reduce(
+            line, 0, index.reshape(-1), source, reduce, include_self=include_self
+        )
+        return reduced.reshape(())
     shape = [1] * x.dim()
     shape[dim] = -1
     places = index.long().reshape(shape).expand(source.shape)

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from tvm_iree_ext.frontends.torch_complex import FUNCTIONS
+from tvm_iree_ext.frontends.torch_copies import REDUCTIONS
+
 aten = torch.ops.aten
 _UNSIGNED = (torch.uint16, torch.uint64)  # converted, they end IREE's compiler
 _WRAPPING = (torch.uint8, torch.int8, torch.int16, torch.uint32)  # too narrow for some floats
@@ -49,9 +52,31 @@ def _is_wide(conversion: Any) -> bool:
     return not (given.is_floating_point and result in _WRAPPING)
 
 
+def _is_real(function: Any) -> bool:
+    return not _operand_type(function).is_complex
+
+
+def _is_of_two(operator: Any) -> bool:
+    a, b = operator.args[:2]
+    return a is not b or not _operand_type(operator).is_floating_point
+
+
+def _is_no_root(power: Any) -> bool:
+    return power.args[1] not in (0.5, -0.5) or not _operand_type(power).is_floating_point
+
+
+def _has_axes(reduction: Any) -> bool:
+    return len(reduction.args[0].meta["val"].shape) > 0
+
+
 _TAKEN: dict[Any, Callable[[Any], bool]] = {
+    **dict.fromkeys(REDUCTIONS, _has_axes),
+    aten.eq.Tensor: _is_of_two,
+    aten.sub.Tensor: _is_of_two,
+    aten.pow.Tensor_Scalar: _is_no_root,
     aten.scaled_dot_product_attention.default: _is_unmasked,
     aten.gelu.default: _is_exact,
     torch.ops.prims.convert_element_type.default: _is_wide,
+    **{getattr(aten, name).default: _is_real for name in FUNCTIONS},
     **{getattr(aten, name).Scalar: _is_alike for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }

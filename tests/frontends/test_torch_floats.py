@@ -1,0 +1,61 @@
+"""PyTorch's functions of the parts of floats, beside eager PyTorch, bit by bit."""
+
+import pytest
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
+)
+pytest.importorskip(
+    "iree.turbine.aot",
+    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
+    exc_type=ImportError,
+)
+from torch_agreement import agrees  # noqa: E402
+
+NAN, INF = float("nan"), float("inf")
+ODD = torch.tensor([0, -0.0, 1, -1, INF, -INF, NAN, 1e-40, -1e-45, 3.4e38, -2.5, 0.5, 1e-20])
+
+
+def pairs(dtype):
+    return (one.reshape(-1).to(dtype) for one in torch.meshgrid(ODD, ODD, indexing="ij"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_signs_fractions_and_the_larger_of_two_are_bit_by_bit_those_of_pytorch(dtype):
+    def parts(a, b):
+        return (
+            *(torch.copysign(a, b), torch.copysign(a, -1.5), torch.signbit(a)),
+            *(torch.fmax(a, b), torch.fmin(a, b), *torch.frexp(a)),
+        )
+
+    agrees(parts, *pairs(dtype), tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_next_float_and_the_hypotenuse_of_all_kinds_of_numbers(dtype):
+    agrees(torch.nextafter, *pairs(dtype), tolerance=0)
+    agrees(torch.hypot, *pairs(dtype), tolerance=1e-6)
+
+
+def test_what_is_compared_with_itself_or_taken_from_itself_may_be_no_number():
+    def of_itself(x):
+        return (
+            *(x == x, x - x, torch.isfinite(x), torch.isclose(x, x)),
+            *(torch.isclose(x, x, equal_nan=True), x**0.5, x**-0.5, x**3),
+        )
+
+    agrees(of_itself, ODD)
+
+
+def test_bits_of_integers_with_numbers_and_common_divisors():
+    def of_integers(a, b):
+        return (
+            *(a & 6, a | 3, a ^ 5, a & b, torch.bitwise_or(3, a), torch.gcd(a, b)),
+            *(torch.lcm(a, b), torch.gcd(a, a[:1])),
+        )
+
+    a, b = torch.randint(-99, 99, (2, 60), generator=torch.Generator().manual_seed(0))
+    a[:3], b[1:5] = 0, 0
+    agrees(of_integers, a, b)
+    fibonacci = torch.tensor([7540113804746346429]), torch.tensor([4660046610375530309])
+    agrees(torch.gcd, *fibonacci)

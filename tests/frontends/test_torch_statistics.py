@@ -1,0 +1,55 @@
+"""PyTorch's order statistics, searches and counts, beside eager PyTorch."""
+
+import pytest
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
+)
+pytest.importorskip(
+    "iree.turbine.aot",
+    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
+    exc_type=ImportError,
+)
+from torch_agreement import agrees  # noqa: E402
+
+NAN = float("nan")
+
+
+def test_medians_quantiles_and_modes_with_and_without_missing_numbers():
+    def statistics(x, whole, place):
+        return (
+            *(*torch.median(x, 1), *torch.nanmedian(x, 0), torch.median(x), torch.nanmedian(x)),
+            *(*torch.mode(whole, 1), *torch.kthvalue(x, 2, 1, keepdim=True), torch.median(place)),
+            *(torch.quantile(x, 0.3, 1), torch.nanquantile(x, torch.tensor([0.0, 0.4, 1.0]), 0)),
+            *(torch.quantile(x[0], 0.35, interpolation="nearest"), *torch.median(whole, 0)),
+        )
+
+    x = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+    x[1, 2], x[3, 1:6] = NAN, NAN
+    whole = torch.tensor([[3, 1, 3, 1, 2], [7, 7, 7, 0, 0], [4, 3, 2, 1, 0]])
+    agrees(statistics, x, whole, torch.tensor(2.5))
+
+
+def test_searches_find_both_sides_and_place_what_is_no_number_last():
+    def searched(lines, values, line):
+        return (
+            *(torch.searchsorted(lines, values), torch.searchsorted(lines, values, right=True)),
+            *(torch.bucketize(values, line, out_int32=True), torch.isin(values, line)),
+            *(torch.isin(values, line, invert=True), torch.histc(line, 4, 0, 3)),
+        )
+
+    line = torch.tensor([0.0, 1, 1, 1, 2.5, 3, 3])
+    values = torch.tensor([[1.0, 0.5, 3.0, 9.0], [-1.0, NAN, 2.5, 2.0]])
+    agrees(searched, torch.stack((line, line * 2)), values, line)
+
+
+def test_unique_ones_are_as_many_as_data_says():
+    def unique(x):
+        return torch.unique(x, return_inverse=True, return_counts=True)
+
+    def neighbours(x):
+        return torch.unique_consecutive(x, return_inverse=True, return_counts=True)
+
+    x, other = torch.tensor([3, 1, 3, 3, 2, 1]), torch.tensor([5, 5, 5, 5, 5, 5])
+    agrees(unique, x, others=[(other,)])
+    agrees(neighbours, x, others=[(other,)])

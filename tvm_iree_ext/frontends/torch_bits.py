@@ -1,0 +1,66 @@
+"""PyTorch's operators on the bits of integers, with numbers, by the ones of tensors alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._higher_order_ops.while_loop import while_loop
+
+aten = torch.ops.aten
+
+
+def of_tensors(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator whose operands become tensors of their common type, of one shape."""
+
+    def applied(a: Any, b: Any) -> Any:
+        kind = torch.result_type(a, b)
+        tensors = [
+            one.to(kind) if isinstance(one, torch.Tensor) else torch.full((), one, dtype=kind)
+            for one in (a, b)
+        ]
+        return operator(*torch.broadcast_tensors(*tensors))
+
+    return applied
+
+
+both, either, one_of = map(of_tensors, (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor))
+
+
+@of_tensors
+def gcd(a: Any, b: Any) -> Any:
+    """Euclid's, until no element has a rest."""
+
+    def has_rest(a: Any, b: Any) -> Any:
+        return (b != 0).any()
+
+    def step(a: Any, b: Any) -> Any:
+        divisor = torch.where(b == 0, torch.ones_like(b), b)
+        return torch.where(b == 0, a, b), torch.where(b == 0, b, torch.fmod(a, divisor))
+
+    return while_loop(has_rest, step, (a.abs(), b.abs()))[0]
+
+
+@of_tensors
+def lcm(a: Any, b: Any) -> Any:
+    """The product by what both divide by; 0 where either is."""
+    common = gcd(a, b)
+    divisor = torch.where(common == 0, torch.ones((), dtype=a.dtype), common)
+    return (torch.div(a, divisor, rounding_mode="trunc") * b).abs()
+
+
+BITS: dict[Any, Callable[..., Any]] = {
+    aten.__and__.Scalar: both,
+    aten.__and__.Tensor: both,
+    aten.__or__.Scalar: either,
+    aten.__or__.Tensor: either,
+    aten.__xor__.Scalar: one_of,
+    aten.__xor__.Tensor: one_of,
+    aten.bitwise_and.Scalar: both,
+    aten.bitwise_and.Scalar_Tensor: both,
+    aten.bitwise_or.Scalar: either,
+    aten.bitwise_or.Scalar_Tensor: either,
+    aten.bitwise_xor.Scalar: one_of,
+    aten.bitwise_xor.Scalar_Tensor: one_of,
+    aten.gcd.default: gcd,
+    aten.lcm.default: lcm,
+}
