@@ -33,6 +33,7 @@ class Suite(Protocol):
 
 SUITES: Mapping[str, str] = {
     "onnx": "tvm_iree_ext.conformance.onnx_suite",
+    "torch": "tvm_iree_ext.conformance.torch_suite",
 }
 """Each suite, and the module that has it."""
 
