@@ -9,7 +9,7 @@ from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType
-from tvm_iree_ext.catalog.base.array_regions import FUNCTIONS
+from tvm_iree_ext.catalog.base.array_regions import FUNCTIONS, as_number
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.catalog.base.random_arrays import pick, small_numbers
 from tvm_iree_ext.ops.base.op import Op
@@ -45,7 +45,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
             for one in op.signature.arguments
         ],
     )
-    scalars = {one.name: operands[one.name] for one in op.region_scalars}
+    scalars = {one.name: as_number(operands[one.name], one.dtype) for one in op.region_scalars}
     function = index_function(op, {**extents, **scalars})
     if op.loads:
         (shape,) = op.signature.result_shapes(extents)

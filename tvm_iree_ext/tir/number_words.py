@@ -141,7 +141,7 @@ def seen(word: ir.Expr, dtype: str) -> Any:
         return word
     held = held_dtype(dtype)
     if dtype in COMPLEX_PARTS:
-        return ComplexNumber(*(tirx.Var(f"{word.name}_{part}", held) for part in _PARTS))
+        return ComplexNumber(*(tirx.Var(f"{word.name}.{part}", held) for part in _PARTS))
     return tirx.Var(word.name, held)
 
 

@@ -1,5 +1,6 @@
 """Numbers that only a run tells: operands of ops, and what their regions take from outside."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -157,6 +158,56 @@ func.func @main(%a: tensor<3x20xf32>, %o: tensor<3x20xf32>, %i: tensor<3xf32>, %
     got, last = program(a, np.zeros_like(a), np.zeros(3, "float32"), np.float32(0.5))
     np.testing.assert_allclose(got, want, 1e-5, 1e-5)
     np.testing.assert_array_equal(last, got[:, -1])
+
+
+@pytest.mark.parametrize(
+    ("short", "dtype", "of"),
+    [
+        ("complex<f32>", "complex64", "complex"),
+        ("complex<f64>", "complex128", "complex"),
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn, "f"),
+        ("i4", ml_dtypes.int4, "i"),
+    ],
+)
+def test_a_number_of_words_in_the_region_of_a_scan(short, dtype, of, tmp_path):
+    mul, add = (
+        ("complex.mul", "complex.add") if of == "complex" else (f"arith.mul{of}", f"arith.add{of}")
+    )
+    text = f"""
+func.func @main(%a: tensor<3x4x{short}>, %o: tensor<3x4x{short}>, %i: tensor<3x{short}>,
+    %n: tensor<{short}>) -> tensor<3x4x{short}> {{
+  %c = tensor.extract %n[] : tensor<{short}>
+  %0:2 = iree_linalg_ext.scan dimension(1) inclusive(true)
+    ins(%a : tensor<3x4x{short}>) outs(%o, %i : tensor<3x4x{short}>, tensor<3x{short}>) {{
+  ^bb0(%x: {short}, %y: {short}):
+    %m = {mul} %x, %c : {short}
+    %s = {add} %m, %y : {short}
+    iree_linalg_ext.yield %s : {short}
+  }} -> tensor<3x4x{short}>, tensor<3x{short}>
+  return %0#0 : tensor<3x4x{short}>
+}}"""
+    wide = dtype if of == "complex" else "float32" if of == "f" else "int8"
+    a, c = RNG.integers(-1, 2, (3, 4)).astype(wide), np.asarray(2, wide)
+    if of == "complex":
+        a, c = a + 1j * a[::-1], c + np.asarray(1j, wide)
+    want = a.copy()
+    for column in range(1, 4):
+        want[:, column] += c * want[:, column - 1]
+        want = want.astype(dtype).astype(wide)
+    passed = {"f": np.uint8, "i": np.int8}.get(of)
+
+    def given(array):
+        array = array.astype(dtype)
+        return (
+            array if passed is None else array.view(passed) if of == "f" else array.astype(passed)
+        )
+
+    arguments = [given(one) for one in (a, np.zeros_like(a), np.zeros(3, wide), c)]
+    imported = import_module(read(text))
+    first = build_program(imported, folder=tmp_path / "p")(*arguments)
+    second = simulate_program(imported, "rocm:gfx942", arguments).check().results[0]
+    for got in (first, second):
+        np.testing.assert_array_equal(got, given(want))
 
 
 def test_the_position_of_a_score(tmp_path):

@@ -98,6 +98,41 @@ CASES = {
         ops.map_store((9,), (12,), ops.region("arg0 + n, arg0 < m", n="int64", m="int32")),
         {"input": floats(9), "output_init": floats(12), "n": 2, "m": 6},
     ),
+    "a float of 8 bits": (
+        ops.scan((6, 40), ops.region("arg0 * decay + arg1", decay="f8E4M3FN"), dimension=1),
+        {"input": floats(6, 40), "accumulator_init": floats(6), "decay": 0.8},
+    ),
+    "a float of 8 bits in attention": (
+        ops.attention(*QKV.values(), region=ops.region("cap * tanh(arg0 / cap)", cap="f8E5M2")),
+        {name: floats(*shape) for name, shape in QKV.items()} | {"cap": 2.5},
+    ),
+    "integers of 4 bits": (
+        ops.sort(
+            ops.TensorType((4, 30), "int4"),
+            dimension=1,
+            region=ops.region("(arg0 ^ mask) < (arg1 ^ mask)", mask="int4"),
+        ),
+        {"operand0": RNG.integers(-8, 8, (4, 30)).astype(ml_dtypes.int4), "mask": -3},
+    ),
+    "a complex number": (
+        ops.scatter(
+            ops.TensorType((30, 3), "complex64"), (30, 1), ops.TensorType((4, 3), "complex64"),
+            unique_indices=False, region=ops.region("arg1 + alpha * arg0", alpha="complex64"),
+        ),
+        {
+            "updates": RNG.integers(-9, 9, (30, 3)).astype("complex64"),
+            "indices": RNG.integers(0, 4, (30, 1)).astype("int32"),
+            "alpha": 1 - 2j,
+            "original": np.zeros((4, 3), "complex64"),
+        },
+    ),
+    "a padding of 8 bits": (
+        ops.map_load(
+            ops.TensorType((3, 5), "f8E4M3FN"), (5, 6),
+            ops.region("arg1 + shift, arg0, pad * 2", shift="int64", pad="f8E4M3FN"),
+        ),
+        {"source": floats(3, 5).astype(ml_dtypes.float8_e4m3fn), "shift": 1, "pad": 1.25},
+    ),
     "positions": (
         ops.attention(
             *QKV.values(), region=ops.region(lambda x, i, j, c: x - c * (i - j), (2, 4), c="f32")
@@ -162,7 +197,7 @@ def test_a_pickled_op_is_lowered_as_the_first(tmp_path):
     ("make", "says"),
     [
         (lambda: ops.region("arg0", arg1="float32"), "a scalar is named 'arg1'"),
-        (lambda: ops.region("arg0", c="f8E5M2"), "c is of f8E5M2; expected"),
+        (lambda: ops.region("arg0", c="complex128"), "take its parts as two numbers of float64"),
         (
             lambda: ops.scan((4,), ops.region("arg0 + input", input="float32")),
             "the region's input is an operand's name, too",

@@ -94,12 +94,25 @@ def numpy_region(
         own = len(arguments) - len(region.dims)
         names = {f"arg{i}": argument for i, argument in enumerate(arguments[:own])}
         names |= {f"d{dim}": at for dim, at in zip(region.dims, arguments[own:], strict=True)}
-        names |= {one.name: (operands or {})[one.name] for one in region.scalars}
+        for one in region.scalars:
+            number = as_number((operands or {})[one.name], one.dtype)
+            names[one.name] = number
+            if len(one.variables) > 1:
+                parts = (number.real, number.imag)
+                names |= {v.name: part for v, part in zip(one.variables, parts, strict=True)}
         if text is not None:
             return scalar_text.evaluate(text, names, FUNCTIONS)
         return _evaluate(op, region.body, names)
 
     return call
+
+
+def as_number(value: Any, dtype: str) -> Any:
+    """A number of a call as a region sees it, where NumPy has no arithmetic of its type."""
+    if dtype not in dtypes.WORDS:
+        return value
+    number = np.asarray(value).astype(dtypes.numpy_dtype(dtype))
+    return number.astype(dtypes.number_dtype(dtype))[()]
 
 
 def _evaluate(op: str, node: Any, names: Mapping[str, Any]) -> Any:

@@ -25,7 +25,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.complex_words import joined, parted, words_like
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
-from tvm_iree_ext.mlir.importing.emitted_values import computed
+from tvm_iree_ext.mlir.importing.emitted_values import computed, converted
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT
 from tvm_iree_ext.mlir.importing.scope import Scope
@@ -121,25 +121,34 @@ def region_of(scope: Scope, block: form.ParsedBlock, operands: dict[str, Value])
 
 @dataclass(frozen=True)
 class CapturedScalars:
-    """The numbers from outside that a block uses and only a run tells, by names for them."""
+    """The numbers from outside that a block uses and only a run tells, by names for them.
 
-    values: Mapping[str, tuple[form.ParsedValue, Scalar]]
+    A complex number is two, its parts.
+    """
+
+    values: Sequence[tuple[form.ParsedValue, Mapping[str, Scalar]]]
 
     @property
     def operands(self) -> dict[str, Value]:
         """What the op is to be called with."""
-        return {name: scalar for name, (_, scalar) in self.values.items()}
+        return {name: one for _, scalars in self.values for name, one in scalars.items()}
 
     def known(self, numbers: Sequence[Any]) -> dict[int, Any]:
         """What stands for the values, by their ids, in a region that is given ``numbers``."""
-        return {
-            id(value): as_argument(number, value.type)
-            for number, (value, _) in zip(numbers, self.values.values(), strict=True)
-        }
+        given = iter(numbers)
+        found: dict[int, Any] = {}
+        for value, scalars in self.values:
+            own = [next(given) for _ in scalars]
+            found[id(value)] = Pair(*own) if len(own) > 1 else as_argument(own[0], value.type)
+        return found
 
     def region(self, region: Callable[..., Any], dims: Sequence[int] = ()) -> RegionLike:
         """The function as an op takes it, when it takes the numbers behind its own arguments."""
-        dtypes = {name: scalar.element.storage[0] for name, (_, scalar) in self.values.items()}
+        dtypes = {
+            name: one.element.storage[0]
+            for _, scalars in self.values
+            for name, one in scalars.items()
+        }
         return ops.region(region, dims, **dtypes) if dtypes or dims else region
 
 
@@ -155,19 +164,26 @@ def _indexed_dims(block: form.ParsedBlock) -> list[int]:
 
 
 def captured_scalars(scope: Scope, block: form.ParsedBlock) -> CapturedScalars:
-    """The numbers of a block that only a run tells.
-
-    Raises:
-        Unsupported: for a complex number.
-    """
-    found: list[tuple[form.ParsedValue, Scalar]] = []
+    """The numbers of a block that only a run tells."""
+    found: list[tuple[form.ParsedValue, Mapping[str, Scalar]]] = []
     for value in outside([block]):
         scalar = scope.value(value)
         if isinstance(scalar, SCALARS) and not isinstance(scalar, Number):
-            if scalar.element.is_complex:
-                raise Unsupported(f"uses {value.name}, a complex number, in a region")
-            found.append((value, scalar))
-    return CapturedScalars({f"captured{number}": one for number, one in enumerate(found)})
+            found.append((value, _captured(f"captured{len(found)}", scalar)))
+    return CapturedScalars(found)
+
+
+def _captured(name: str, scalar: Scalar) -> dict[str, Scalar]:
+    """What an op is called with for a number: what a region computes with, by names."""
+    kind = scalar.element
+    if kind.is_complex:
+        part = kind.part.name
+        return {
+            f"{name}_{which}": converted(scalar, f"complex.{which}", part) for which in ("re", "im")
+        }
+    if kind.name in FLOATS8:
+        return {name: converted(scalar, "arith.extf", kind.held)}
+    return {name: scalar}
 
 
 def is_identity(block: form.ParsedBlock) -> bool:

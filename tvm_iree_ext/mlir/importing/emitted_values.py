@@ -51,12 +51,17 @@ def extent_of(scope: Scope, scalar: Scalar) -> Any:
 
 def _as_index(scalar: Applied) -> Scalar:
     """A scalar as an index: sign-extended."""
-    if scalar.element.name == "index":
-        return scalar
+    return (
+        scalar if scalar.element.name == "index" else converted(scalar, "arith.index_cast", "index")
+    )
+
+
+def converted(scalar: Scalar, operation: str, kind: str) -> Applied:
+    """What an operation of one operand and no attributes makes of a scalar."""
     source = form.ParsedValue(form.ParsedScalarType(scalar.element.name), "%from")
-    result = form.ParsedValue(form.ParsedScalarType("index"), "%index")
-    op = form.ParsedOperation("arith.index_cast", [source], [result], {}, [], form.Location(0, 0))
-    return Applied(element("index"), op, 0, (scalar,), scalar.size + 1)
+    result = form.ParsedValue(form.ParsedScalarType(kind), "%to")
+    op = form.ParsedOperation(operation, [source], [result], {}, [], form.Location(0, 0))
+    return Applied(element(kind), op, 0, (scalar,), getattr(scalar, "size", 1) + 1)
 
 
 def shape_of(scope: Scope, kind: form.Type, sizes: Sequence[form.ParsedValue]) -> Shape:

@@ -101,6 +101,11 @@ class Op(ABC):
         if not any(word_dtype(one) != one for one in came - self.own_numbers):
             return self
         made: Op = over_words(self, self.own_numbers)
+        for one in made.signature.operands:
+            if word_dtype(one.dtype) != one.dtype and one.dtype not in self.own_numbers:
+                raise OpError(
+                    f"{self.name}: {one.name} is of {one.dtype}; expected no such operand"
+                )
         return made
 
     @functools.cached_property

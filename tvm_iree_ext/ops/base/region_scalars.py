@@ -14,12 +14,13 @@ import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from tvm_iree_ext.base.dtypes import FLOATS, INTEGERS, canonical
+from tvm_iree_ext.base.dtypes import WORDS, canonical, word_dtype
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 _ARGUMENT = re.compile(r"(arg|d)\d+")
@@ -45,7 +46,9 @@ def region(
         dims: the iteration dims along which a callable takes the element's position, an int64;
             a text names them ``d0``, ``d1`` and so on.  Of attention only.
         scalars: the numbers' element types, by names that become operands of the op.  Half floats
-            are seen as float32, as elements are.
+            and those of 8 bits are seen as float32, integers of 4 bits as those of 8, and complex
+            numbers as such, as elements are.  Of complex128 the parts are given, as two float64:
+            calls pass 64 bits by value.
 
     Raises:
         OpError: for a name or a type that cannot be.
@@ -53,8 +56,11 @@ def region(
     for name, dtype in scalars.items():
         if _ARGUMENT.fullmatch(name) or not name.isidentifier() or keyword.iskeyword(name):
             raise OpError(f"region: a scalar is named {name!r}; expected a name of its own")
-        if canonical(dtype) not in FLOATS + INTEGERS:
-            raise OpError(f"region: {name} is of {dtype}; expected a float, an integer or bool")
+        if canonical(dtype) == "complex128":
+            raise OpError(
+                f"region: {name} is of {dtype}; expected another type: calls pass numbers of 64"
+                " bits at most; take its parts as two numbers of float64"
+            )
     if not isinstance(dims, Sequence) or not all(isinstance(dim, int) for dim in dims):
         raise OpError(f"region: dims are {dims!r}; expected numbers of iteration dims")
     kinds = {name: canonical(dtype) for name, dtype in scalars.items()}
@@ -63,31 +69,66 @@ def region(
 
 @dataclass(frozen=True)
 class RegionScalar:
-    """A number of a call, and the variable that stands for it in what the region yields."""
+    """A number of a call, and the variables that stand for it in what the region yields.
+
+    Attributes:
+        name: of the op's operand.
+        dtype: the number's element type.
+        variables: one, or two for the parts of a complex number.
+        passed: the type of the operand of an op over words; by default the element type.
+    """
 
     name: str
     dtype: str
-    var: tirx.Var
+    variables: tuple[tirx.Var, ...]
+    passed: str = ""
 
     @staticmethod
     def of(name: str, dtype: str) -> RegionScalar:
         """A number of an element type."""
-        return RegionScalar(name, dtype, tirx.Var(name, computed_dtype(dtype)))
+        word = tirx.Var(name, word_dtype(computed_dtype(dtype)))
+        return RegionScalar(name, dtype, number_words.parts_of(number_words.seen(word, dtype)))
+
+    @property
+    def number(self) -> Any:
+        """What the region is given."""
+        if len(self.variables) == 1:
+            return self.variables[0]
+        return number_words.ComplexNumber(*self.variables)
 
     @property
     def operand(self) -> Operand:
         """The op's operand."""
-        return Operand(self.name, (), self.dtype, "scalar")
+        return Operand(self.name, (), self.passed or self.dtype, "scalar")
+
+    def values(self, passed: ir.Expr) -> dict[ir.Var, ir.Expr]:
+        """What the variables are, of what a kernel is passed: the number, or its word."""
+        if self.dtype in WORDS:
+            if str(passed.ty.dtype) == "float64":  # to an op that takes the type as numbers
+                word = number_words.encoded(tirx.Cast("float32", passed), self.dtype)
+            else:
+                word = tirx.Cast(WORDS[self.dtype], passed)
+            number = number_words.decoded(word, self.dtype)
+            return dict(zip(self.variables, number_words.parts_of(number), strict=True))
+        (own,) = self.variables
+        return {own: tirx.Cast(str(own.ty.dtype), passed)}
+
+
+@runtime_checkable
+class TakesScalars(Protocol):
+    """A region of any kind, which is a dataclass."""
+
+    @property
+    def scalars(self) -> tuple[RegionScalar, ...]:
+        """The numbers that it takes of a call."""
 
 
 def with_bound_scalars(function: tirx.PrimFunc, scalars: Sequence[RegionScalar]) -> tirx.PrimFunc:
     """The function whose region reads its numbers from the function's parameters."""
     parameters = {one.name: one for one in function.params}
-
-    def bound(var: ir.Var) -> ir.Expr:
-        for one in scalars:
-            if var.same_as(one.var):
-                return tirx.Cast(str(one.var.ty.dtype), parameters[one.name])
-        return var
-
-    return function.with_body(tvm_ffi.structural_map(function.body, (ir.Var, bound)))
+    values: dict[ir.Var, ir.Expr] = {}
+    for one in scalars:
+        values |= one.values(parameters[one.name])
+    return function.with_body(
+        tvm_ffi.structural_map(function.body, (ir.Var, lambda var: values.get(var, var)))
+    )

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from tvm_iree_ext.base import scalar_text
@@ -193,9 +194,9 @@ class Region:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as one graph, in which the parameters stay those of the expression."""
-        variables = [*self.parameters, *(one.var for one in self.scalars)]
+        variables = [*self.parameters, *_variables(self.scalars)]
         graph = ir.save_json(tvm_ffi.Array([*variables, self.body]))
-        scalars = tuple((one.name, one.dtype) for one in self.scalars)
+        scalars = tuple((one.name, one.dtype, len(one.variables)) for one in self.scalars)
         return _unpickled, (self.text, self.source, graph, scalars, self.dims)
 
     @property
@@ -233,7 +234,7 @@ def _unpickled(
     text: str,
     source: str | None,
     graph: str,
-    scalars: Sequence[tuple[str, str]],
+    scalars: Sequence[tuple[str, str, int]],
     dims: tuple[int, ...],
 ) -> Region:
     if not scalars:
@@ -244,9 +245,15 @@ def _unpickled(
 
         return Region(text, source, read, dims=dims)
     *variables, body = ir.load_json(graph)
-    count = len(variables) - len(scalars)
-    own = [RegionScalar(*one, var) for one, var in zip(scalars, variables[count:], strict=True)]
-    return Region.of(tuple(variables[:count]), body, source, tuple(own), dims)
+    rest = iter(variables[len(variables) - sum(count for _, _, count in scalars) :])
+    own = [RegionScalar(name, dtype, (*islice(rest, count),)) for name, dtype, count in scalars]
+    parameters = variables[: len(variables) - len(_variables(own))]
+    return Region.of(tuple(parameters), body, source, tuple(own), dims)
+
+
+def _variables(scalars: Sequence[RegionScalar]) -> list[tirx.Var]:
+    """What stands for a region's numbers of a call."""
+    return [variable for one in scalars for variable in one.variables]
 
 
 def trace(
@@ -298,7 +305,7 @@ def _trace_one(
             raise OpError(f"{op}: region takes a position along d{dim}; {_positions(loops)}")
     places = [tirx.Var(f"d{dim}", "int64") for dim in dims]
     arguments |= {one.name: one for one in places}
-    arguments |= {one.name: one.var for one in scalars}
+    arguments |= {one.name: one.number for one in scalars}
     kinds = (*dtypes, *(one.dtype for one in scalars))
     body = _traced(op, region, arguments, _functions(kinds))
     if isinstance(body, tuple | list):
@@ -360,16 +367,16 @@ def trace_several(
             raise OpError(f"{op}: region takes a position along d{region.dims[0]}; {_positions(0)}")
         scalars = tuple(RegionScalar.of(*one) for one in region.scalars.items())
         region = region.region
-    seen = (*parameters, *(one.var for one in scalars))
+    arguments = {one.name: one for one in parameters} | {one.name: one.number for one in scalars}
     sources: list[str | None]
     bodies: list[Any]
     if isinstance(region, Sequence):
         texts = scalar_text.parts(region) if isinstance(region, str) else list(region)
         sources = list(texts)
         functions = _functions((*dtypes, *(one.dtype for one in scalars)))
-        bodies = [_traced(op, text, _by_name(seen), functions) for text in texts]
+        bodies = [_traced(op, text, arguments, functions) for text in texts]
     else:
-        came = _traced(op, region, _by_name(seen))
+        came = _traced(op, region, arguments)
         bodies = list(came) if isinstance(came, tuple | list) else [came]
         sources = [None] * len(bodies)
     if len(bodies) != len(yields):
@@ -382,10 +389,6 @@ def trace_several(
 
 def _parameters(dtypes: Sequence[str]) -> tuple[tirx.Var, ...]:
     return tuple(tirx.Var(f"arg{i}", word_dtype(dtype)) for i, dtype in enumerate(dtypes))
-
-
-def _by_name(parameters: Sequence[tirx.Var]) -> dict[str, Any]:
-    return {parameter.name: parameter for parameter in parameters}
 
 
 def _traced(
@@ -430,7 +433,7 @@ def _region(
     came = str(body.ty.dtype)
     if came != yields:
         raise OpError(f"{op}: {what} {came}; expected {yields}")
-    _check_pure(op, body, (*parameters, *(one.var for one in scalars)))
+    _check_pure(op, body, (*parameters, *_variables(scalars)))
     return Region.of(
         parameters, with_nan_comparisons(with_safe_divisions(body)), source, scalars, dims
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from tvm_iree_ext.base.dtypes import WORDS, word_dtype
 from tvm_iree_ext.base.signature import Operand, TensorType
+from tvm_iree_ext.ops.base.region_scalars import RegionScalar, TakesScalars
 from tvm_iree_ext.tir import number_words
 
 _HALVES = {"uint128": "uint64x2"}
@@ -25,6 +26,10 @@ def over_words(op: Any, own: Collection[str]) -> Any:
             return (
                 TensorType(value.shape, word_dtype(value.dtype)) if value.dtype in kinds else value
             )
+        if isinstance(value, RegionScalar):
+            return dataclasses.replace(value, passed=word_dtype(value.dtype))
+        if isinstance(value, TakesScalars) and value.scalars:
+            return dataclasses.replace(value, scalars=replaced(value.scalars))  # type: ignore[type-var]
         if isinstance(value, Mapping):
             return {name: replaced(one) for name, one in value.items()}
         if type(value) is tuple:

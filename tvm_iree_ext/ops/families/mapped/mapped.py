@@ -225,14 +225,14 @@ def _trace(
         scalars = tuple(RegionScalar.of(*one) for one in region.scalars.items())
         region = region.region
     if isinstance(region, str):
-        variables = (*parameters, *(one.var for one in scalars))
-        known = symbols | {one.name: one for one in variables}
+        known = symbols | {one.name: one for one in parameters}
+        known |= {one.name: one.number for one in scalars}
         yielded = scalar_text.evaluate(region, known, TIR_FUNCTIONS)
     else:
         try:
             wanted = inspect.signature(region).parameters
             used = {name: var for name, var in symbols.items() if name in wanted}
-            yielded = region(*parameters, *(one.var for one in scalars), **used)
+            yielded = region(*parameters, *(one.number for one in scalars), **used)
         except TypeError as error:
             raise OpError(f"{op}: region takes {len(parameters)} indices: {error}") from error
     values = list(yielded) if isinstance(yielded, tuple | list) else [yielded]
