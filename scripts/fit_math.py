@@ -1,4 +1,6 @@
-"""Fit the polynomials of ``tvm_iree_ext/codegen/wide_math.py``, and print them with their errors.
+"""Fit the polynomials of functions in vectors, and print them with their errors.
+
+They are those of ``wide_math.py`` and ``hyperbolic_tangent.py`` in ``tvm_iree_ext/codegen``.
 
 Each is the least in its largest relative error, by Lawson's method: least squares, whose weights
 are multiplied by the errors until these are level.  Exact values are mpmath's, of 40 digits.  Run
@@ -57,6 +59,17 @@ def _erfcx(t: mpmath.mpf) -> mpmath.mpf:
     return mpmath.exp(x * x) * mpmath.erfc(x) / t
 
 
+def _tanh_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(tanh(x) - x) / x^3`` of ``z = x^2``."""
+    x = mpmath.sqrt(z)
+    return (mpmath.tanh(x) / x - 1) / z if z else mpmath.mpf(-1) / 3
+
+
+def _expm1_rest(r: mpmath.mpf) -> mpmath.mpf:
+    """``(e^r - 1 - r) / r^2``."""
+    return (mpmath.expm1(r) - r) / r**2 if r else mpmath.mpf(1) / 2
+
+
 FITS = (
     Fit("SIN", _quotient(mpmath.sin, 1), 0.0, _HALF_PI**2, 7, 1.0),
     Fit("SIN_NEAR", _quotient(mpmath.sin, 1), 0.0, _QUARTER_PI**2, 6, 1.0),
@@ -72,6 +85,14 @@ FITS = (
         *(0.0, _LOG_END, 7),
     ),
 )
+
+TANH_FITS = {
+    ("float32", "near"): Fit("float32, near", _tanh_rest, 0.0, 0.625**2, 6),
+    ("float32", "power"): Fit("float32, power", _expm1_rest, -_LN2_2, _LN2_2, 5),
+    ("float64", "near"): Fit("float64, near", _tanh_rest, 0.0, 0.625**2, 13),
+    ("float64", "power"): Fit("float64, power", _expm1_rest, -_LN2_2, _LN2_2, 11),
+}
+"""By format and term of ``hyperbolic_tangent.py``."""
 
 
 def fitted(fit: Fit) -> tuple[tuple[float, ...], float]:
@@ -125,7 +146,7 @@ def error_of(fit: Fit, coefficients: Sequence[float], points: int = 501) -> floa
 
 
 if __name__ == "__main__":
-    for fit in FITS:
+    for fit in (*FITS, *TANH_FITS.values()):
         coefficients, error = fitted(fit)
         print(f"_{fit.name} = (  # {error:.1e}")
         print(*(f"    {one!r}," for one in coefficients), ")", sep="\n")

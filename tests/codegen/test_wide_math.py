@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.codegen import wide_math
+from tvm_iree_ext.codegen import hyperbolic_tangent, wide_math
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.targets.names import make_target
 
@@ -135,10 +135,23 @@ def test_as_in_other_vectors(name, target, vector):
         np.testing.assert_allclose(a[~same], b[~same], rtol=2e-7, atol=2e-45)
 
 
-def test_polynomials_are_as_near_as_they_say():
+@pytest.fixture(scope="module")
+def fits():
+    """The script that fits polynomials."""
     pytest.importorskip("mpmath", reason="mpmath is not installed: pip install mpmath")
     spec = importlib.util.spec_from_file_location("fit_math", ROOT / "scripts" / "fit_math.py")
-    fits = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(fits)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_polynomials_are_as_near_as_they_say(fits):
     for fit in fits.FITS:
         assert fits.error_of(fit, getattr(wide_math, f"_{fit.name}"), points=101) < 5e-12, fit.name
+
+
+def test_polynomials_of_tanh_are_as_near_as_they_say(fits):
+    bounds = {"float32": 1.4e-7, "float64": 1e-16}
+    for (dtype, name), fit in fits.TANH_FITS.items():
+        terms = getattr(hyperbolic_tangent._TERMS[dtype], name)
+        assert fits.error_of(fit, terms, points=101) < bounds[dtype], fit.name

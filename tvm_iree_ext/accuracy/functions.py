@@ -150,7 +150,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _math("atan", _bounds(0.501, 1.0), numpy="arctan", torch="torch.atan"),
     _math("sinh", _bounds(0.501, 2.0)),
     _math("cosh", _bounds(0.501, 1.25)),
-    _math("tanh", _bounds(1.0, 2.25)),
+    _math("tanh", _bounds(1.0, 1.0)),
     _math("asinh", _bounds(0.501, 1.75), numpy="arcsinh", torch="torch.asinh"),
     _math("acosh", _bounds(0.501, 1.75), numpy="arccosh", torch="torch.acosh"),
     _math("atanh", _bounds(0.501, 1.5), numpy="arctanh", torch="torch.atanh"),

@@ -2,18 +2,17 @@
 
 TVM lowers these to calls of the C library, one per element, even in a vectorized loop.  Here they
 become some dozen vector instructions.  log and log1p are within 1 unit in the last place, erf
-within 1.5, exp and exp2 within 1.1, tanh within 0.75, sigmoid within 4.  exp and exp2 give
-subnormal numbers, but in kernels that say they take exp2 of negative numbers only: there what is
-below 2^-125.5 (float64: 2^-1021.5) becomes zero.  NaN stays NaN.
+within 1.5, exp and exp2 within 1.1, sigmoid within 4.  exp and exp2 give subnormal numbers, but in
+kernels that say they take exp2 of negative numbers only: there what is below 2^-125.5 (float64:
+2^-1021.5) becomes zero.  NaN stays NaN.  tanh is in :mod:`.hyperbolic_tangent`.
 
     exp2(x)  = 2^n * 2^f,               n = round(x),            f = x - n
     exp(x)   = 2^n * e^r,               n = round(x / ln 2),     r = x - n * ln 2
     log1p(x) = n * ln 2 + log1p(m),     1 + x = 2^n * (1 + m),   m from -0.25 to 0.5
     erf(x)   = x + x p(x^2),            and 1 - e^q(x) from 0.925 on
-    tanh(x)  = x + x^3 p(x^2),          and 1 - 2 / (e^2x + 1) from 0.625 on
 
-Other functions are computed in float64: :mod:`.wide_math`.  tan and tanh of float64 are the C
-library's, one call for each number: TVM's quotients lose up to 17 units.
+Other functions are computed in float64: :mod:`.wide_math`.  tan of float64 is the C library's, one
+call for each number: TVM's quotient loses up to 17 units.
 
 Where AVX-512 has instructions for x - floor(x) and for y * 2^floor(x), exp2 of a vector of negative
 numbers is these two and 2^f for f from 0 to 1.  Elsewhere the latter only scales: a number has the
@@ -22,7 +21,6 @@ same bits in a vector, in its tail and alone.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -30,51 +28,31 @@ from tvm import ir, tirx
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.codegen import wide_math
+from tvm_iree_ext.codegen.float_formats import FORMATS, format_of, integer_of, scalar_of
+from tvm_iree_ext.codegen.hyperbolic_tangent import tanh
 from tvm_iree_ext.codegen.math_calls import Rarely, Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
 
 Expr: TypeAlias = ir.Expr
 
 
-@dataclass(frozen=True)
-class _Format:
-    """A float format, with 2^f on [-0.5, 0.5] as a polynomial, and ln 2 as an exact sum of two."""
-
-    bits: int
-    mantissa: int
-    bias: int
-    exp2: tuple[float, ...]
-    ln2: tuple[float, float]
-
-    @property
-    def exp(self) -> tuple[float, ...]:
-        """e^r for abs(r) <= ln(2) / 2, from 2^f with f = r / ln 2."""
-        return tuple(c / math.log(2.0) ** k for k, c in enumerate(self.exp2))
-
-
-_FORMATS = {
-    "float32": _Format(
-        bits=32,
-        mantissa=23,
-        bias=127,
-        exp2=(  # minimax of the relative error (1.9e-9), by reweighted least squares
-            1.0000000005541674,
-            0.6931472057372656,
-            0.24022646890628085,
-            0.05550328776968321,
-            0.009618488957769497,
-            0.00133999312182604,
-            0.00015345811829295224,
-        ),
-        ln2=(0.693359375, -2.12194440054690583e-4),
+# 2^f on [-0.5, 0.5].
+_EXP2 = {
+    "float32": (  # minimax of the relative error (1.9e-9), by reweighted least squares
+        1.0000000005541674,
+        0.6931472057372656,
+        0.24022646890628085,
+        0.05550328776968321,
+        0.009618488957769497,
+        0.00133999312182604,
+        0.00015345811829295224,
     ),
-    "float64": _Format(
-        bits=64,
-        mantissa=52,
-        bias=1023,
-        exp2=tuple(math.log(2.0) ** k / math.factorial(k) for k in range(14)),  # Taylor: 4e-18
-        ln2=(0.693145751953125, 1.42860682030941723212e-6),
-    ),
+    "float64": tuple(math.log(2.0) ** k / math.factorial(k) for k in range(14)),  # Taylor: 4e-18
+}
+# e^r for abs(r) <= ln(2) / 2, from 2^f with f = r / ln 2.
+_EXP = {
+    dtype: tuple(c / math.log(2.0) ** k for k, c in enumerate(terms))
+    for dtype, terms in _EXP2.items()
 }
 
 # 2^f on [0, 1], 1 at 0: minimax of the relative error (8.2e-8, and 8.6e-5), fitted likewise.
@@ -87,25 +65,6 @@ _FRACTION_EXP2 = (
     0.0018671301078154155,
 )
 _COARSE_EXP2 = (1.0, 0.6951167878454518, 0.2276449877406419, 0.07706704399890223)
-
-# tanh(x) = x + x^3 p(x^2) up to the first bound (4.8e-9); from the second on 1 is the nearest.
-_TANH_NEAR = (
-    -0.3333333317229855,
-    0.13333303576862662,
-    -0.05395926362237894,
-    0.021768947445804532,
-    -0.008344029325054436,
-    0.002292830292340785,
-)
-_TANH_FROM, _TANH_END = 0.625, 9.02
-# e^r - 1 = r + r^2 p(r), r from -ln(2) / 2 to that (1.3e-7 of p).
-_EXPM1_REST = (
-    0.49999999552858915,
-    0.16666577319917356,
-    0.04166685334671507,
-    0.008363140379930125,
-    0.0013901284962048713,
-)
 
 # log1p(m) = m + m^2 p(m), m from -0.25 to 0.5: minimax of the relative error (7.0e-10).
 _LOG1P = (
@@ -160,10 +119,8 @@ _DOWNWARDS = 1
 def _scaled_in_two_steps(value: Expr, total: Expr) -> Expr:
     """``value * 2^n``, rounded once, of a sum with 1.5 * 2^mantissa whose lowest bits are ``n``."""
     dtype = str(value.ty.dtype)
-    scalar, _, lanes = dtype.partition("x")
-    form = _FORMATS[scalar]
-    integer = f"int{form.bits}" + (f"x{lanes}" if lanes else "")
-    start = int(np.array(1.5 * 2.0**form.mantissa, scalar).view(f"int{form.bits}"))
+    form, integer = format_of(value), integer_of(value)
+    start = int(np.array(1.5 * 2.0**form.mantissa, scalar_of(value)).view(f"int{form.bits}"))
     # n is from -bias - mantissa to bias + 1: each half of it is an exponent of its own.
     n = tirx.reinterpret(integer, total) - constant(start, integer)
     first = n >> constant(1, integer)
@@ -194,7 +151,7 @@ def _power(
 ) -> Expr:
     """``2^n * p(rest(n))`` for n = round(exponent); subnormal numbers are rounded once."""
     dtype = str(exponent.ty.dtype)
-    form = _FORMATS[dtype.partition("x")[0]]
+    form = format_of(exponent)
     magic = constant(1.5 * 2.0**form.mantissa, dtype)
     total = share(exponent + magic)
     n = share(total - magic)
@@ -217,9 +174,7 @@ def _power_of_normal(
 ) -> Expr:
     """The same of what is no larger than the format; what is below the normal numbers is zero."""
     dtype = str(exponent.ty.dtype)
-    scalar, _, lanes = dtype.partition("x")
-    form = _FORMATS[scalar]
-    integer = f"int{form.bits}" + (f"x{lanes}" if lanes else "")
+    form, integer = format_of(exponent), integer_of(exponent)
     # Adding this leaves n + bias - 1 in the lowest bits; shifted up they are the float 2^(n-1).
     # The missing factor 2 is in the polynomial: so n may reach the largest exponent.
     magic = constant(1.5 * 2.0**form.mantissa + form.bias - 1, dtype)
@@ -233,14 +188,12 @@ def _power_of_normal(
 
 def exp2(x: Expr, share: Share, *, has_scaling: bool = False) -> Expr:
     """2^x, within 1.1 units in the last place."""
-    form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
-    return _power(x, lambda n: x - n, form.exp2, share, has_scaling=has_scaling)
+    return _power(x, lambda n: x - n, _EXP2[scalar_of(x)], share, has_scaling=has_scaling)
 
 
 def exp2_of_negative(x: Expr, share: Share) -> Expr:
     """2^x for what is negative, zero or NaN: without the compare and select of an overflow."""
-    form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
-    return _power_of_normal(x, lambda n: x - n, form.exp2, share)
+    return _power_of_normal(x, lambda n: x - n, _EXP2[scalar_of(x)], share)
 
 
 def _scaled_exp2(coefficients: tuple[float, ...]) -> _Lowering:
@@ -258,7 +211,7 @@ def _scaled_exp2(coefficients: tuple[float, ...]) -> _Lowering:
         fraction = share(call("reduce", x, tirx.const(_DOWNWARDS, "int32")))
         value = call("scalef", polynomial(fraction, coefficients), x)
         # LLVM puts this into the instruction, which takes 200 cycles for what is not normal.
-        too_small = x < constant(1.5 - _FORMATS["float32"].bias, _SCALED)
+        too_small = x < constant(1.5 - FORMATS["float32"].bias, _SCALED)
         return tirx.Select(too_small, constant(0.0, _SCALED), value)
 
     return lower
@@ -267,15 +220,14 @@ def _scaled_exp2(coefficients: tuple[float, ...]) -> _Lowering:
 def _exp_by(power: Callable[..., Expr], x: Expr, share: Share, **how: bool) -> Expr:
     """e^x by a power of 2 and its rest."""
     dtype = str(x.ty.dtype)
-    form = _FORMATS[dtype.partition("x")[0]]
-    high, low = (constant(part, dtype) for part in form.ln2)
+    high, low = (constant(part, dtype) for part in format_of(x).ln2)
     exponent = share(x * constant(1.0 / math.log(2.0), dtype))
 
     def remainder(n: Expr) -> Expr:
         n = share(n)
         return (x - n * high) - n * low
 
-    return power(exponent, remainder, form.exp, share, **how)
+    return power(exponent, remainder, _EXP[scalar_of(x)], share, **how)
 
 
 def exp(x: Expr, share: Share, *, has_scaling: bool = False) -> Expr:
@@ -286,7 +238,7 @@ def exp(x: Expr, share: Share, *, has_scaling: bool = False) -> Expr:
 def log1p(x: Expr, share: Share) -> Expr:
     """log(1 + x), within 1 unit in the last place."""
     dtype = str(x.ty.dtype)
-    integer = dtype.replace("float", "int")
+    integer = integer_of(x)
     one = constant(1.0, dtype)
     scale = share(_exponent(share(x + one)))
     # Both exact: 2^-n x, by its exponent, and 1 - 2^-n, up to n = 24, where x is nearly all.
@@ -301,7 +253,7 @@ def log1p(x: Expr, share: Share) -> Expr:
 def log(x: Expr, share: Share) -> Expr:
     """The natural logarithm, within 1 unit in the last place."""
     dtype = str(x.ty.dtype)
-    integer = dtype.replace("float", "int")
+    integer = integer_of(x)
     # A number without an exponent of its own gets one.
     small = share(x < constant(2.0**-126, dtype))
     normal = share(tirx.Select(small, x * constant(2.0**23, dtype), x))
@@ -314,17 +266,17 @@ def log(x: Expr, share: Share) -> Expr:
 
 def _exponent(x: Expr) -> Expr:
     """n of a float32 ``x = 2^n * y``, y from 0.75 to 1.5, in the place of an exponent."""
-    integer = str(x.ty.dtype).replace("float", "int")
+    integer = integer_of(x)
     first = int(np.float32(_LOG_FROM).view(np.int32))
     bits = tirx.reinterpret(integer, x) - constant(first, integer)
-    return bits & constant(-1 << _FORMATS["float32"].mantissa, integer)
+    return bits & constant(-1 << FORMATS["float32"].mantissa, integer)
 
 
 def _log_of(m: Expr, scale: Expr, share: Share) -> Expr:
     """``log1p(m) + n ln 2``; by what is subtracted, zero keeps its sign."""
     dtype = str(m.ty.dtype)
     # ln 2 in two parts above 0, and n times the first one is exact.
-    high, low = (constant(part, dtype) for part in _FORMATS["float64"].ln2)
+    high, low = (constant(part, dtype) for part in FORMATS["float64"].ln2)
     zero, unit = constant(0, str(scale.ty.dtype)), constant(2.0**-23, dtype)
     less = share(tirx.Cast(dtype, zero - scale) * unit)
     value = m + (m * m) * polynomial(m, _LOG1P)
@@ -358,46 +310,6 @@ def sigmoid(x: Expr, share: Share) -> Expr:
     return one / (one + exp(share(constant(0.0, str(x.ty.dtype)) - x), share))
 
 
-def tanh(x: Expr, share: Share) -> Expr:
-    """Hyperbolic tangent, within 0.75 units in the last place.
-
-    Far from 0 it is ``1 - q`` for ``q = 2 / (e^2x + 1)``, whose sum and quotient are kept with what
-    they are rounded by.
-    """
-    dtype = str(x.ty.dtype)
-    integer = dtype.replace("float", "int")
-    form = _FORMATS["float32"]
-    one, two = (constant(value, dtype) for value in (1.0, 2.0))
-    words, sign = share(tirx.reinterpret(integer, x)), constant(-(1 << 31), integer)
-    size = share(tirx.reinterpret(dtype, words & tirx.bitwise_xor(sign, constant(-1, integer))))
-    square, end = share(size * size), constant(_TANH_END, dtype)
-    near = size + (size * square) * polynomial(square, _TANH_NEAR)
-    bounded = share(tirx.Select(size < end, size, end))
-    magic = constant(1.5 * 2.0**form.mantissa + form.bias, dtype)
-    total = share(bounded * constant(2.0 / math.log(2.0), dtype) + magic)
-    power = share(
-        tirx.reinterpret(
-            dtype, tirx.reinterpret(integer, total) << constant(form.mantissa, integer)
-        )
-    )
-    n = share(total - magic)
-    high, low = (constant(part, dtype) for part in form.ln2)
-    r = share((two * bounded - n * high) - n * low)
-    rest = share(power * share(r + (r * r) * polynomial(r, _EXPM1_REST)))
-    # 1 + 2^n is exact where the rest counts.
-    whole = share(one + power)
-    divisor = share(whole + rest)
-    less = share(rest - (divisor - whole))
-    quotient = share(two / divisor)
-    missing = (two - quotient * divisor) - quotient * less
-    difference = share(one - quotient)
-    far = difference + (
-        ((one - difference) - quotient) - missing * (constant(0.5, dtype) * quotient)
-    )
-    value = share(tirx.Select(size > constant(_TANH_FROM, dtype), far, near))
-    return tirx.reinterpret(dtype, tirx.reinterpret(integer, value) | (words & sign))
-
-
 NEGATIVE_EXP2 = "tvm_iree_ext.negative_exp2"
 """Attribute of a PrimFunc that takes exp2 of negative numbers, zero, -inf and NaN only.
 
@@ -417,10 +329,10 @@ _LOWERINGS: dict[str, tuple[_Lowering, tuple[str, ...]]] = {
     "tirx.log1p": (log1p, ("float32",)),
     "tirx.erf": (erf, ("float32",)),
     "tirx.sigmoid": (sigmoid, ("float32", "float64")),
-    "tirx.tanh": (tanh, ("float32",)),
+    "tirx.tanh": (tanh, ("float32", "float64")),
 }
 
-_LIBRARY_FLOAT64 = {"tirx.tan": "llvm.tan", "tirx.tanh": "llvm.tanh"}
+_LIBRARY_FLOAT64 = {"tirx.tan": "llvm.tan"}
 """LLVM's intrinsics of float64 that become calls of the C library, one for each lane."""
 
 

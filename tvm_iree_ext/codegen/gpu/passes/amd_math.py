@@ -6,7 +6,6 @@ are polynomials here, within 4 units in the last place (sinh and cosh: 8):
 
     erf(x)   = x P(x^2) up to 1, then 1 - exp(-x^2) G((x - 2) / (x + 2))
     log(x)   = n log 2 + 2 atanh((m - 1) / (m + 1)),  x = m 2^n with m around 1
-    tanh(x)  = t / (t + 2) with t = e^2x - 1,  which is 2^n (e^r - 1) + (2^n - 1)
     x^y      = LLVM's power of abs(x), with the sign that it has
 
 sin, cos and tan are :mod:`.amd_angles`'.  float16 is computed in float32.
@@ -20,7 +19,9 @@ from typing import TypeAlias
 from tvm import ir, tirx
 
 from tvm_iree_ext.codegen import wide_math
+from tvm_iree_ext.codegen.float_formats import FloatFormat, format_of, integer_of, scalar_of
 from tvm_iree_ext.codegen.gpu.passes import amd_angles
+from tvm_iree_ext.codegen.hyperbolic_tangent import tanh
 from tvm_iree_ext.codegen.math_calls import Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
 from tvm_iree_ext.codegen.vector_math import (
@@ -29,7 +30,6 @@ from tvm_iree_ext.codegen.vector_math import (
     exp2,
     exp2_of_negative,
     sigmoid,
-    tanh,
 )
 
 _MOST_EXPONENT = 700.0  # of e, within the range of float64
@@ -39,37 +39,28 @@ Function: TypeAlias = Callable[[Expr, Share], Expr]
 
 
 @dataclass(frozen=True)
-class _FormatTerms:
-    """A float format, and how many terms it needs.
+class _Terms:
+    """What a float format needs.
 
     Attributes:
-        bits, mantissa, bias: of the format.
         expm1: terms of (e^r - 1) / r for abs(r) <= log(2) / 2.
         atanh: terms of atanh(s) / s, in s^2, for abs(s) <= 0.172.
-        ln2: log 2 as a sum of two, the first with few enough digits to be multiplied exactly.
         erf: erf(x) / x for x^2 in [0, 1].
         erfc: erfc(x) e^(x^2) in (x - 2) / (x + 2), for x from 1 to ``erf_end``.
         erf_end: from where on 1 is the nearest number.
-        tanh_end: likewise.
     """
 
-    bits: int
-    mantissa: int
-    bias: int
     expm1: int
     atanh: int
-    ln2: tuple[float, float]
     erf: tuple[float, ...]
     erfc: tuple[float, ...]
     erf_end: float
-    tanh_end: float
 
 
 # The polynomials of erf interpolate at Chebyshev's points: within 2e-9 and 5e-8, 3e-17 and 5e-17.
-_FORMATS = {
-    "float32": _FormatTerms(
-        bits=32, mantissa=23, bias=127, expm1=8, atanh=5,
-        ln2=(0.693359375, -2.12194440054690583e-4),
+_TERMS = {
+    "float32": _Terms(
+        expm1=8, atanh=5,
         erf=(
             1.1283791658483509, -0.37612626666720334, 0.11283594715160218, -0.026854212010626412,
             0.005189087423433974, -0.000801686428716587, 7.875875062685488e-05,
@@ -78,11 +69,10 @@ _FORMATS = {
             0.25539567631050575, -0.4271859897684867, 0.2416582015255602, -0.07896830612793473,
             0.0037323717589395444, 0.006811140131085635, -0.0008379754387023134,
         ),
-        erf_end=4.0, tanh_end=10.0,
+        erf_end=4.0,
     ),
-    "float64": _FormatTerms(
-        bits=64, mantissa=52, bias=1023, expm1=14, atanh=12,
-        ln2=(0.693145751953125, 1.42860682030941723212e-6),
+    "float64": _Terms(
+        expm1=14, atanh=12,
         erf=(
             1.1283791670955126, -0.37612638903183754, 0.1128379167095512, -0.02686617064512984,
             0.0052239776254232985, -0.000854832702193483, 0.00012055332902888736,
@@ -98,20 +88,19 @@ _FORMATS = {
             1.3058577122278017e-06, 4.011749647325067e-06, 1.272567661840228e-06,
             -1.1352571477273627e-06,
         ),
-        erf_end=6.0, tanh_end=20.0,
+        erf_end=6.0,
     ),
 }  # fmt: skip
 
 
-def _form(x: Expr) -> tuple[_FormatTerms, Callable[[float], Expr]]:
+def _form(x: Expr) -> tuple[FloatFormat, Callable[[float], Expr]]:
     """The format of a value's elements, and constants of its type."""
     dtype = str(x.ty.dtype)
-    return _FORMATS[dtype.partition("x")[0]], lambda value: constant(value, dtype)
+    return format_of(x), lambda value: constant(value, dtype)
 
 
-def _integer(x: Expr) -> str:
-    scalar, _, lanes = str(x.ty.dtype).partition("x")
-    return f"int{_FORMATS[scalar].bits}" + (f"x{lanes}" if lanes else "")
+def _terms(x: Expr) -> _Terms:
+    return _TERMS[scalar_of(x)]
 
 
 def _exp(x: Expr, share: Share) -> Expr:
@@ -125,8 +114,8 @@ def _expm1(x: Expr, share: Share) -> Expr:
     n = share(tirx.nearbyint(x * const(1.0 / math.log(2.0))))
     high, low = map(const, form.ln2)
     rest = share((x - n * high) - n * low)
-    series = tuple(1.0 / math.factorial(term + 1) for term in range(form.expm1))
-    kind = _integer(x)
+    series = tuple(1.0 / math.factorial(term + 1) for term in range(_terms(x).expm1))
+    kind = integer_of(x)
     whole = tirx.Cast(kind, n) + constant(form.bias, kind)
     power = share(tirx.reinterpret(str(x.ty.dtype), whole << constant(form.mantissa, kind)))
     return power * (rest * polynomial(rest, series)) + (power - const(1.0))
@@ -147,15 +136,6 @@ def _odd(x: Expr, of_positive: Expr) -> Expr:
     _, const = _form(x)
     value = tirx.Select(x < const(0.0), const(0.0) - of_positive, of_positive)
     return tirx.Select(tirx.isnan(x), x, value)
-
-
-def _wide_tanh(x: Expr, share: Share) -> Expr:
-    form, const = _form(x)
-    size = share(tirx.abs(x))
-    end = const(form.tanh_end)
-    bounded = share(tirx.Select(size < end, size, end))
-    t = share(_expm1(share(bounded + bounded), share))
-    return _odd(x, share(t / (t + const(2.0))))
 
 
 def _sinh(x: Expr, share: Share) -> Expr:
@@ -183,15 +163,15 @@ def _half_power(x: Expr, share: Share) -> Expr:
 
 
 def _erf(x: Expr, share: Share) -> Expr:
-    form, const = _form(x)
-    one, end = const(1.0), const(form.erf_end)
+    _, const = _form(x)
+    one, end = const(1.0), const(_terms(x).erf_end)
     size = share(tirx.abs(x))
     square = share(size * size)
-    near = size * polynomial(square, form.erf)
+    near = size * polynomial(square, _terms(x).erf)
     bounded = share(tirx.Select(size < end, size, end))
     place = share((bounded - const(2.0)) / (bounded + const(2.0)))
     power = _exp(share(const(0.0) - bounded * bounded), share)
-    far = tirx.Select(size < end, one - power * polynomial(place, form.erfc), one)
+    far = tirx.Select(size < end, one - power * polynomial(place, _terms(x).erfc), one)
     return _odd(x, share(tirx.Select(size < one, near, far)))
 
 
@@ -210,7 +190,7 @@ def _atanh(x: Expr, share: Share) -> Expr:
 def _parts(x: Expr, share: Share) -> tuple[Expr, Expr]:
     """``n`` and ``log m``, where ``x = m 2^n`` with m from sqrt(1/2) to sqrt(2), for x > 0."""
     form, const = _form(x)
-    kind = _integer(x)
+    kind = integer_of(x)
     tiny = x < const(2.0 ** (1 - form.bias))
     scaled = tirx.Select(tiny, x * const(2.0 ** (form.mantissa + 1)), x)
     bits = share(tirx.reinterpret(kind, scaled))
@@ -223,7 +203,7 @@ def _parts(x: Expr, share: Share) -> tuple[Expr, Expr]:
     m = share(tirx.Select(large > const(0.5), fraction * const(0.5), fraction))
     below = tirx.Select(tiny, const(form.bias + form.mantissa + 1.0), const(float(form.bias)))
     ratio = share((m - const(1.0)) / (m + const(1.0)))
-    series = tuple(2.0 / (2 * term + 1) for term in range(form.atanh))
+    series = tuple(2.0 / (2 * term + 1) for term in range(_terms(x).atanh))
     return share((exponent - below) + large), share(
         ratio * polynomial(share(ratio * ratio), series)
     )
@@ -275,7 +255,7 @@ def _pow(x: Expr, y: Expr, share: Share) -> Expr:
     is_whole = tirx.floor(y) == y
     half = share(y * const(0.5))
     is_odd = tirx.And(is_whole, tirx.floor(half) != half)
-    is_minus = tirx.reinterpret(_integer(x), x) < constant(0, _integer(x))
+    is_minus = tirx.reinterpret(integer_of(x), x) < constant(0, integer_of(x))
     power = share(tirx.pow(share(tirx.abs(x)), y))
     signed = tirx.Select(tirx.And(is_minus, is_odd), const(-1.0) * power, power)
     has_none = tirx.And(x < const(0.0), x > const(-math.inf))
@@ -283,7 +263,7 @@ def _pow(x: Expr, y: Expr, share: Share) -> Expr:
 
 
 def _copysign(x: Expr, y: Expr, share: Share) -> Expr:
-    kind = _integer(x)
+    kind = integer_of(x)
     sign = constant(-(1 << (_form(x)[0].bits - 1)), kind)
     size = tirx.reinterpret(kind, x) & tirx.bitwise_xor(sign, constant(-1, kind))
     return tirx.reinterpret(str(x.ty.dtype), size | (tirx.reinterpret(kind, y) & sign))
@@ -303,7 +283,7 @@ _LOWERINGS: dict[str, tuple[tuple[str, ...], Callable[..., Expr]]] = {
     "log10": (("float64",), _log10),
     "log1p": (_BOTH, _log1p),
     "sigmoid": (("float64",), sigmoid),
-    "tanh": (_BOTH, lambda x, share: (tanh if _form(x)[0].bits == 32 else _wide_tanh)(x, share)),
+    "tanh": (_BOTH, tanh),
     "sinh": (_BOTH, _sinh),
     "cosh": (_BOTH, _cosh),
     "erf": (_BOTH, _erf),
