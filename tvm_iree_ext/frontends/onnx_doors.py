@@ -33,6 +33,7 @@ _RAISED = (
 )
 _MOST_LINES = 3  # of what IREE's compiler says
 _ILLEGAL = re.compile(r'loc\("([^"]*)"[^\n]*?failed to legalize operation[^\n]*?"onnx\.(\w+)"')
+_PLACE = re.compile(r'loc\("([^"]*)"')
 _CONVERTING = re.compile(r"Error converting operator (\w+)")
 _NARROW = (*FLOATS8, *INTEGERS4, "uint2", "int2", "float4_e2m1fn", "float8_e8m0fnu")
 _ABSENT = re.compile(r"operators are not supported for frontend ONNX: (.*)")
@@ -98,7 +99,9 @@ def through_iree(model: OnnxModel) -> Imported:
         said = _ILLEGAL.search(str(error))
         if said is None:
             first = " ".join(str(error).splitlines()[:_MOST_LINES])
-            raise FrontEndRefusal(first, frozenset()) from error
+            places = set(_PLACE.findall(str(error)))
+            named = {node.op_type for node in model.nodes() if node.name in places}
+            raise FrontEndRefusal(first, frozenset(named)) from error
         node, operator = said.groups()
         reason = f"{operator} of node {node!r} is not lowered"
         raise FrontEndRefusal(reason, frozenset([operator])) from error

@@ -55,9 +55,13 @@ class OnnxModel:
         """The operators of ONNX in it that ONNX defines by others, in graphs inside nodes, too."""
         return {node.op_type for node in self.nodes() if _is_function(node)}
 
+    def graphs(self) -> Iterator[Any]:
+        """Its graph, and those inside nodes: ``GraphProto``."""
+        return _graphs(self.proto.graph)
+
     def nodes(self) -> Iterator[Any]:
-        """Its nodes, and those of graphs inside nodes: ``NodeProto``."""
-        return _nodes(self.proto.graph)
+        """The nodes of all of these: ``NodeProto``."""
+        return (node for graph in self.graphs() for node in graph.node)
 
     def expanded(self, names: Collection[str]) -> OnnxModel | None:
         """The model with the operators of these names replaced by what ONNX defines them by.
@@ -66,14 +70,14 @@ class OnnxModel:
         """
         import onnx.inliner
 
-        wanted = [("", name) for name in sorted(names)]
+        wanted = sorted({(n.domain, n.op_type) for n in self.nodes() if n.op_type in names})
         try:
             proto = onnx.inliner.inline_selected_functions(
                 self.proto, wanted, inline_schema_functions=True
             )
         except RuntimeError:
             return None
-        return replace(self, proto=_typed(proto))
+        return replace(self, proto=typed(proto))
 
 
 def read_model(
@@ -112,6 +116,8 @@ def read_model(
     if not graph.node and not graph.output:
         raise OnnxError("the model has no graph: no nodes, and no outputs")
     graph.name = ENTRY
+    if all(one.domain for one in proto.opset_import):  # what it is brought to is of ONNX's own
+        proto.opset_import.add(domain="", version=onnx.defs.onnx_opset_version())
     proto.ir_version = max(proto.ir_version, _IR_VERSION)
     _bind(graph, constants or {})
     _reshape(graph, shapes or {})
@@ -119,7 +125,7 @@ def read_model(
     _refuse_other_types(graph)
     try:
         onnx.checker.check_model(proto)
-        return OnnxModel(_typed(proto), weights)
+        return OnnxModel(typed(proto), weights)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise OnnxError(f"the model is not valid: {error}") from None
 
@@ -228,29 +234,29 @@ def _refuse_other_types(graph: Any) -> None:
             raise OnnxError(f"{what} {one.name} is of type {said}; expected a tensor of numbers")
 
 
-def _typed(proto: Any) -> Any:
+def typed(proto: Any) -> Any:
     """The model with the types and shapes of all values that follow, and all nodes named."""
     import onnx
 
     proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    for node in _nodes(proto.graph):
+    for node in (node for graph in _graphs(proto.graph) for node in graph.node):
         node.name = node.name or f"{node.op_type} {next(filter(None, node.output), '')}".strip()
     return proto
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph, and of the graphs inside them."""
+def _graphs(graph: Any) -> Iterator[Any]:
+    """A graph, and those inside its nodes."""
+    yield graph
     for node in graph.node:
-        yield node
         for attribute in node.attribute:
-            for inner in [attribute.g, *attribute.graphs]:
-                yield from _nodes(inner)
+            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                yield from _graphs(inner)
 
 
 def _is_function(node: Any) -> bool:
     import onnx
 
-    if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type):
+    if not onnx.defs.has(node.op_type, node.domain):
         return False
-    schema = onnx.defs.get_schema(node.op_type)
+    schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
     return schema.has_function or schema.has_context_dependent_function

@@ -3,7 +3,7 @@
 A model is taken by one front end as a whole: IREE's where it takes all nodes, else TVM's.  IREE's
 comes first, since more node tests of ONNX are right through it, and fewer wrong.  Where a front end
 does not take an operator, or is known to compute it wrongly (``onnx_faults``), the operator is
-replaced by ONNX's own definition, if it has one, and the front end is asked again.
+replaced by others (``onnx_rewrites``, or ONNX's own definition), and the front end is asked again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Any
 from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.base.garbage import collector_at_rest
 from tvm_iree_ext.frontends.onnx_doors import FrontEndRefusal, through_iree, through_tvm
+from tvm_iree_ext.frontends.onnx_folding import folded
 from tvm_iree_ext.frontends.onnx_model import OnnxModel, read_model
+from tvm_iree_ext.frontends.onnx_rewrites import REWRITES
+from tvm_iree_ext.frontends.onnx_rewriting import rewritten
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime.program import Program
@@ -84,10 +87,18 @@ def _through(door: Callable[[OnnxModel], Imported], model: OnnxModel) -> Importe
         try:
             return door(model)
         except FrontEndRefusal as refusal:
-            names = refusal.operators & model.functions()
-            if not names:
+            taken = _replaced(model, refusal.operators)
+            if taken is None:
                 raise
-            expanded = model.expanded(names)
-            if expanded is None or names & expanded.functions():  # ONNX has none for these types
-                raise
-            model = expanded
+            model = taken
+
+
+def _replaced(model: OnnxModel, operators: frozenset[str]) -> OnnxModel | None:
+    """The model with some of these operators by others; None where none is replaced."""
+    if (written := rewritten(model, operators, REWRITES)) is not None:
+        return written
+    names = operators & model.functions()
+    expanded = model.expanded(names) if names else None
+    if expanded is None or names & expanded.functions():  # ONNX has none for these types
+        return folded(model)
+    return expanded
