@@ -17,12 +17,20 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import item_bytes, word_dtype
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp, IteratorType
 from tvm_iree_ext.ops.families.custom_op.custom_op_canonical import tiled
-from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, in_memory
+from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import (
+    Number,
+    Tile,
+    TileBuilder,
+    as_element,
+    got,
+    in_memory,
+    put,
+)
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
@@ -176,8 +184,8 @@ class _Elements(TileBuilder):
         def product(at: list[Expr]) -> None:
             (i, j), total = at, _cell(dtype, 0)
             with serial(a.extents[1]) as k:
-                one, other = (emit.cast(x, dtype) for x in (a.element([i, k]), b.element([k, j])))
-                I.buffer_store(total, total[0] + one * other, [0])
+                one, other = (as_element(x, dtype) for x in (a.element([i, k]), b.element([k, j])))
+                put(total, dtype, got(total, dtype, [i64(0)]) + one * other, [i64(0)])
             I.buffer_store(buffer, total[0], at)
 
         self.each(extents, product)
@@ -188,7 +196,7 @@ class _Elements(TileBuilder):
         tile: Tile,
         axis: int,
         combine: Callable[[Expr, Expr], Expr],
-        identity: int | float,
+        identity: Number,
     ) -> Tile:
         """A lane combines, in order, what makes an element."""
         extents = (*tile.extents[:axis], *tile.extents[axis + 1 :])
@@ -198,8 +206,8 @@ class _Elements(TileBuilder):
             total = _cell(tile.dtype, identity)
             with serial(tile.extents[axis]) as along:
                 element = tile.element([*at[:axis], along, *at[axis:]])
-                value = combine(total[0], element)
-                I.buffer_store(total, emit.cast(value, tile.dtype), [0])
+                value = combine(got(total, tile.dtype, [i64(0)]), element)
+                put(total, tile.dtype, value, [i64(0)])
             I.buffer_store(buffer, total[0], at or [i64(0)])
 
         self.each(extents, combined)
@@ -229,7 +237,7 @@ class _LaneTiles(_Elements):
         for extent in most:
             nbytes *= extent
         self.room.take(nbytes)
-        buffer = I.alloc_buffer(most or [1], dtype, scope="shared")
+        buffer = I.alloc_buffer(most or [1], word_dtype(dtype), scope="shared")
         IRBuilder.name("tile", buffer)
         return buffer
 
@@ -258,7 +266,7 @@ class _KernelTiles(_Elements):
 
     def allocate(self, extents: Sequence[Expr], dtype: str) -> Any:
         """Memory between two kernels."""
-        buffer = I.alloc_buffer(list(extents) or [i64(1)], dtype, scope="global")
+        buffer = I.alloc_buffer(list(extents) or [i64(1)], word_dtype(dtype), scope="global")
         self.memory.append(buffer)
         IRBuilder.name(f"tile{len(self.memory)}", buffer)
         return buffer
@@ -282,7 +290,7 @@ def _places(element: Expr, extents: Sequence[Expr]) -> list[Expr]:
     return [element, *at] if extents else []
 
 
-def _cell(dtype: str, value: int | float) -> Any:
-    cell = emit.registers(1, dtype)
-    I.buffer_store(cell, tirx.const(value, dtype), [0])
+def _cell(dtype: str, value: Number) -> Any:
+    cell = emit.registers(1, word_dtype(dtype))
+    put(cell, dtype, value, [i64(0)])
     return cell

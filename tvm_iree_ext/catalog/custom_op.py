@@ -134,7 +134,8 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
 
     def wide(array: np.ndarray) -> np.ndarray:
         floating = kinds["result0"] in dtypes.FLOATS
-        return array.astype(np.float64) if floating else array.astype(kinds["result0"])
+        kind = dtypes.numpy_dtype(kinds["result0"])
+        return array.astype(np.float64) if floating else array.astype(kind)
 
     return _evaluate(op, operands, wide)
 

@@ -33,7 +33,6 @@ class ElementTypes:
         foreign: for a kind of target, such as ``cuda``, the types that no rule of it takes.
         in_text: the types that an imported program does not have the op of, each with the reason;
             MLIR's ``index`` may be among them, which elsewhere is int64.
-        only_in_text: the types that an imported program has the op of, and Python does not.
         ordinals: names of the operands that are indices, each with a number below which they are.
     """
 
@@ -41,7 +40,6 @@ class ElementTypes:
     refused: Reasons = field(default_factory=dict)
     foreign: Mapping[str, Reasons] = field(default_factory=dict)
     in_text: Reasons = field(default_factory=dict)
-    only_in_text: tuple[str, ...] = ()
     ordinals: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -50,7 +48,7 @@ class ElementTypes:
         found = {**self.refused, **self.in_text}
         if "int64" in found:
             found.setdefault("index", found["int64"])
-        return {one: why for one, why in found.items() if one not in self.only_in_text}
+        return found
 
     @property
     def taken(self) -> tuple[str, ...]:
@@ -175,13 +173,7 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
     "iree_linalg_ext.exp_reduction": ElementTypes(
         _exp_reduction, _but(*dtypes.FLOATS, reason="exponentials are of floats from 16 bits")
     ),
-    "iree_linalg_ext.custom_op": ElementTypes(
-        _custom_op,
-        _but(
-            *dtypes.FLOATS, *dtypes.INTEGERS, reason="bodies are TensorIR, which has no such type"
-        ),
-        only_in_text=(*dtypes.INTEGERS4, *dtypes.FLOATS8, *dtypes.COMPLEX),
-    ),
+    "iree_linalg_ext.custom_op": ElementTypes(_custom_op),
     "iree_linalg_ext.fft": ElementTypes(
         lambda dtype: ops.fft(_a((2, 4), dtype), _a((2, 4), dtype), stage=1),
         _but(

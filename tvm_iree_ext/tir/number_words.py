@@ -123,11 +123,17 @@ def encoded(number: Any, dtype: str) -> Any:
     if dtype in COMPLEX_PARTS:
         _, half, bits = _halves(dtype)
         word = WORDS[dtype]
-        real, imag = (
-            tirx.Cast(word, tirx.reinterpret(half, part)) for part in (number.real, number.imag)
-        )
+        real, imag = (tirx.Cast(word, _bits(part, half)) for part in (number.real, number.imag))
         return tirx.bitwise_or(tirx.shift_left(imag, tirx.const(bits, word)), real)
     return number
+
+
+def _bits(part: ir.Expr, half: str) -> ir.Expr:
+    """The word of a float; of a constant one, of which C takes no address."""
+    if isinstance(part, tirx.FloatImm):
+        kind = numpy_dtype(str(part.ty.dtype))
+        return word_constant(int(np.asarray(part.value, kind).view(half)), half)
+    return tirx.reinterpret(half, part)
 
 
 def held_dtype(dtype: str) -> str:

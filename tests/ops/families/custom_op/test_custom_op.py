@@ -1,13 +1,18 @@
 """What a custom_op accepts, what it refuses and in which words; tiles; the canonical form."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tvm
 
+import tvm_iree_ext as ext
 from tvm_iree_ext import ops
+from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops import IteratorType, TensorType
 from tvm_iree_ext.ops.families.custom_op import custom_op_tiles
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.names import make_target
 
 MATMUL = ["(d0, d1)[s0] -> (d0, d1)", "(d0, d1)[s0] -> (d1, s0)", "(d0, d1)[s0] -> (d0, s0)"]
 SHAPES = ([(3, 2), (2, 4)], [(3, 4)])
@@ -136,3 +141,62 @@ def test_the_canonical_form_is_one_tile():
     result = tvm.runtime.tensor(np.empty((3, 4), "f4"))
     library["custom_op"](*map(tvm.runtime.tensor, arrays), result)
     np.testing.assert_allclose(result.numpy(), arrays[0] @ arrays[1] + arrays[2], atol=1e-6)
+
+
+def scaled_sums(rows, factor, out):
+    """A product with the transpose of memory, a sum along it, and a number of the call."""
+    kept = custom_op_tiles.store(rows * factor)
+    sums = custom_op_tiles.reduce(kept, 1, lambda total, one: total + one, 0)
+    return sums + out
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float8_e4m3fn", "complex64"])
+def test_bodies_compute_with_numbers_that_memory_has_as_words(dtype, target):
+    op = ops.custom_op(
+        [TensorType((5, 3), dtype), TensorType((), dtype)],
+        [TensorType((5,), dtype)],
+        indexing_maps=["(d0)[s0] -> (d0, s0)", "(d0)[s0] -> ()", "(d0)[s0] -> (d0)"],
+        iterator_types=["parallel"],
+        region=scaled_sums,
+    )
+    rng = np.random.default_rng(0)
+    own = dtypes.numpy_dtype(dtype)
+    factor = 2 - 1j if dtype == "complex64" else 2
+    rows, out = (rng.integers(0, 4, shape).astype(own) for shape in ((5, 3), 5))
+    operands = {"input0": rows, "input1": factor, "init0": out}
+    if target == "llvm":
+        got = ext.build(op)(rows, factor, out)
+    else:
+        got = simulate_op(op, make_target(target), operands).check().results["result0"]
+    wide = "complex64" if dtype == "complex64" else "int64" if "int" in dtype else "float64"
+    want = rows.astype(wide) * factor
+    want = (want.sum(axis=1) + out.astype(wide)).astype(own)  # small numbers: nothing is rounded
+    np.testing.assert_array_equal(got, want)
+
+
+def test_products_of_8_bit_floats_are_summed_in_the_type_that_is_asked_for():
+    op = ops.custom_op(
+        [TensorType((4, 40), "float8_e5m2"), TensorType((40, 3), "float8_e5m2")],
+        [TensorType((4, 3), "float32")],
+        indexing_maps=["(d0)[s0, s1] -> (d0, s0)", "(d0)[s0, s1] -> (s0, s1)",
+                       "(d0)[s0, s1] -> (d0, s1)"],
+        iterator_types=["parallel"],
+        region=lambda a, b, c: custom_op_tiles.matmul(a, b, dtype="float32") + c,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, s).astype(ml_dtypes.float8_e5m2) for s in ((4, 40), (40, 3)))
+    got = ext.build(op)(a, b, np.ones((4, 3), "float32"))
+    np.testing.assert_array_equal(got, a.astype("float32") @ b.astype("float32") + 1)
+
+
+def test_says_which_numbers_it_does_not_take():
+    scalar = {
+        "indexing_maps": ["(d0) -> ()", "(d0) -> (d0)"],
+        "iterator_types": ["parallel"],
+        "region": lambda number, tile: tile * number,
+    }
+    with pytest.raises(OpError, match="input0 is a number of complex128; expected another type"):
+        ops.custom_op([TensorType((), "complex128")], [TensorType((4,), "complex128")], **scalar)
+    with pytest.raises(OpError, match="a complex number for an element of float32"):
+        ops.custom_op([TensorType((), "complex64")], [(4,)], **scalar)

@@ -19,14 +19,14 @@ import enum
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import UncountedOp, canonical
+from tvm_iree_ext.ops.base.op import Op, UncountedOp, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.shapes import unused
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
@@ -70,8 +70,21 @@ class CustomOp(UncountedOp):
     extents: Mapping[str, Extent]
     """The extent of each dim and symbol by its name, such as ``d0``."""
     region: Region
+    numbers: tuple[str, ...] = ()
+    """Of an op over words: the element types of operands, inputs then outputs, and of tiles."""
 
     name = _NAME
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """The element types of tiles, those of inputs first."""
+        return self.numbers or tuple(one.dtype for one in (*self.inputs, *self.outputs))
+
+    @cached_property
+    def in_words(self) -> Op:
+        """The op over words, whose region is over numbers still."""
+        made = super().in_words
+        return made if made is self else replace(made, numbers=self.elements)  # type: ignore
 
     @cached_property
     def signature(self) -> Signature:
@@ -99,7 +112,7 @@ class CustomOp(UncountedOp):
         return {
             "indexing_maps": [str(one) for one in self.maps],
             "iterator_types": [one.name.lower() for one in self.iterator_types],
-            "region": canonical(self).script(),
+            "region": canonical(self.in_words).script(),
         }
 
     @property
@@ -139,7 +152,7 @@ def custom_op(
     Raises:
         OpError: for operands, maps or a region that do not fit.
     """
-    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    allowed = dtypes.ELEMENTS
     ins = [
         as_tensor(_NAME, f"input{i}", one, dtype, allowed, least=0) for i, one in enumerate(inputs)
     ]
@@ -147,6 +160,12 @@ def custom_op(
         as_tensor(_NAME, f"output{i}", one, dtype, allowed, least=0)
         for i, one in enumerate(outputs)
     ]
+    for i, kind in enumerate(ins):
+        if not kind.shape and kind.dtype == "complex128":
+            raise OpError(
+                f"{_NAME}: input{i} is a number of complex128; expected another type or rank 1:"
+                " calls pass numbers of 64 bits at most"
+            )
     if not outs:
         raise OpError(f"{_NAME}: has no output; expected at least one")
     for i, kind in enumerate(outs):

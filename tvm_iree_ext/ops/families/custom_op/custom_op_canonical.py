@@ -10,7 +10,14 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
-from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, building
+from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import (
+    Tile,
+    TileBuilder,
+    building,
+    got,
+    put,
+)
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tir_expressions import i64
 from tvm_iree_ext.tir.tvm_modules import I, ir_builder, tirx
 
@@ -143,7 +150,10 @@ class _CustomOpFunction:
         for i, kind in enumerate(op.inputs):
             scalar = not kind.shape
             name = f"input{i}"
-            arguments.append(self.operands[name] if scalar else self.tile(name, i, spans))
+            if scalar:
+                arguments.append(number_words.decoded(self.operands[name], op.elements[i]))
+            else:
+                arguments.append(self.tile(name, i, spans))
         for i in range(len(op.outputs)):
             arguments.append(self.tile(f"{outputs}{i}", len(op.inputs) + i, spans))
         builder = self.builder(self.starts(spans), self.most)
@@ -169,23 +179,24 @@ class _CustomOpFunction:
         for i, (tile, kind) in enumerate(zip(tiles, outputs, strict=True)):
             if not isinstance(tile, Tile):
                 raise OpError(f"{name}: region yields {tile!r} for output{i}; expected a tile")
-            if (tile.dtype, tile.rank) != (kind.dtype, len(kind.shape)):
+            dtype = self.op.elements[len(self.op.inputs) + i]
+            if (tile.dtype, tile.rank) != (dtype, len(kind.shape)):
                 raise OpError(
                     f"{name}: region yields {tile.dtype} of rank {tile.rank} for output{i};"
-                    f" expected {kind.dtype} of rank {len(kind.shape)}"
+                    f" expected {dtype} of rank {len(kind.shape)}"
                 )
 
     def tile(self, name: str, number: int, spans: Spans) -> Tile:
         """The slice of an operand that belongs to the current tile."""
-        buffer = self.operands[name]
+        buffer, dtype = self.operands[name], self.op.elements[number]
         places = [spans[result] for result in self.op.maps[number].results]
         starts = tuple(start for start, _ in places)
 
         def element(at: Sequence[Expr]) -> Expr:
-            return buffer[tuple(start + one for start, one in zip(starts, at, strict=True))]
+            return got(buffer, dtype, [start + one for start, one in zip(starts, at, strict=True)])
 
         extents = tuple(extent for _, extent in places)
-        return Tile(extents, str(buffer.dtype), element, (buffer, starts))
+        return Tile(extents, dtype, element, (buffer, starts))
 
     def write(self, builder: TileBuilder, output: int, tile: Tile, spans: Spans) -> None:
         """Replace the slice of a result by a tile."""
@@ -202,6 +213,6 @@ class _CustomOpFunction:
 
         def store(at: list[Expr]) -> None:
             place = [start + one for start, one in zip(starts, at, strict=True)]
-            I.buffer_store(buffer, tile.element(at), place)
+            put(buffer, tile.dtype, tile.element(at), place)
 
         builder.each(target.extents, store)

@@ -7,6 +7,10 @@ make new tiles without computing anything yet: an element is computed where it i
 tile whose elements would otherwise be computed again and again.
 
 How they compute is the schedule's business: the canonical PrimFunc uses plain loops.
+
+Elements of types that TVM does not know are numbers in tiles, and words in memory: floats of 8 bits
+are computed with as float32 and rounded where they are stored, integers of 4 bits as those of 8 and
+wrapped there, complex numbers as such.
 """
 
 from __future__ import annotations
@@ -18,13 +22,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from tvm_iree_ext.base.dtypes import COMPLEX_PARTS, INTEGERS4, word_dtype
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tvm_modules import I, tirx
 
 if TYPE_CHECKING:
     from tvm_iree_ext.tir.tir_expressions import Expr
 
-Number: TypeAlias = int | float
+Number: TypeAlias = int | float | complex
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +90,7 @@ CUSTOM_OP = "iree_linalg_ext.custom_op"
 def compute(extents: Sequence[Expr | int], value: Callable[..., Any], dtype: str) -> Tile:
     """A tile whose element at a position is ``value(i, j, ...)``, converted to ``dtype``."""
     shape = tuple(_index(extent) for extent in extents)
-    return Tile(shape, dtype, lambda at: _as(value(*at), dtype))
+    return Tile(shape, dtype, lambda at: as_element(value(*at), dtype))
 
 
 def apply(function: Callable[..., Any], *operands: Tile | Expr | Number) -> Tile:
@@ -107,9 +113,10 @@ def apply(function: Callable[..., Any], *operands: Tile | Expr | Number) -> Tile
 
     def element(at: Sequence[Expr]) -> Expr:
         values = [
-            one.element(at) if isinstance(one, Tile) else _as(one, first.dtype) for one in operands
+            one.element(at) if isinstance(one, Tile) else as_element(one, first.dtype)
+            for one in operands
         ]
-        return _as(function(*values), first.dtype)
+        return as_element(function(*values), first.dtype)
 
     return Tile(first.extents, first.dtype, element)
 
@@ -163,7 +170,8 @@ class TileBuilder:
 
     def allocate(self, extents: Sequence[Expr], dtype: str) -> Any:
         """Memory for a tile."""
-        return I.alloc_buffer(list(extents) or [_index(1)], dtype, scope="global", align=64)
+        shape = list(extents) or [_index(1)]
+        return I.alloc_buffer(shape, word_dtype(dtype), scope="global", align=64)
 
     def each(self, extents: Sequence[Expr], body: Callable[[list[Expr]], None]) -> None:
         """``body`` at every position: all are independent of one another."""
@@ -174,7 +182,7 @@ class TileBuilder:
     ) -> Tile:
         """A tile in memory with ``value`` at each position."""
         buffer = self.allocate(extents, dtype)
-        self.each(extents, lambda at: I.buffer_store(buffer, value(at), at or [_index(0)]))
+        self.each(extents, lambda at: put(buffer, dtype, value(at), at or [_index(0)]))
         return in_memory(buffer, extents, dtype)
 
     def store(self, tile: Tile) -> Tile:
@@ -184,14 +192,14 @@ class TileBuilder:
     def matmul(self, a: Tile, b: Tile, dtype: str) -> Tile:
         """See :func:`matmul`."""
         extents = (a.extents[0], b.extents[1])
-        result = self.fill(extents, dtype, lambda _: tirx.const(0, dtype))
+        result = self.fill(extents, dtype, lambda _: as_element(0, dtype))
         buffer = _buffer(result)
         grid = (extents[0], a.extents[1], extents[1])
 
         def step(at: list[Expr]) -> None:
             i, k, j = at
-            product = _as(a.element([i, k]), dtype) * _as(b.element([k, j]), dtype)
-            I.buffer_store(buffer, buffer[i, j] + product, [i, j])
+            one, other = (as_element(x, dtype) for x in (a.element([i, k]), b.element([k, j])))
+            put(buffer, dtype, got(buffer, dtype, [i, j]) + one * other, [i, j])
 
         for_each(grid, step)
         return result
@@ -201,15 +209,14 @@ class TileBuilder:
     ) -> Tile:
         """See :func:`reduce`."""
         extents = (*tile.extents[:axis], *tile.extents[axis + 1 :])
-        result = self.fill(extents, tile.dtype, lambda _: tirx.const(identity, tile.dtype))
+        result = self.fill(extents, tile.dtype, lambda _: as_element(identity, tile.dtype))
         buffer = _buffer(result)
 
         def step(at: list[Expr]) -> None:
             *kept, along = at
             place = kept or [_index(0)]
             element = tile.element([*kept[:axis], along, *kept[axis:]])
-            combined = _as(combine(buffer[tuple(place)], element), tile.dtype)
-            I.buffer_store(buffer, combined, place)
+            put(buffer, tile.dtype, combine(got(buffer, tile.dtype, place), element), place)
 
         for_each((*extents, tile.extents[axis]), step)
         return result
@@ -232,7 +239,7 @@ def in_memory(buffer: Any, extents: Sequence[Expr], dtype: str) -> Tile:
     """A tile that is a whole buffer."""
     zeros = tuple(_index(0) for _ in extents)
     return Tile(
-        tuple(extents), dtype, lambda at: buffer[tuple(at) or (_index(0),)], (buffer, zeros)
+        tuple(extents), dtype, lambda at: got(buffer, dtype, at or [_index(0)]), (buffer, zeros)
     )
 
 
@@ -266,8 +273,38 @@ def _index(value: Expr | int) -> Expr:
     return tirx.const(value, "int64") if isinstance(value, int) else value
 
 
+def got(buffer: Any, dtype: str, at: Sequence[Expr]) -> Any:
+    """The element of a type that memory holds at a place."""
+    return number_words.decoded(buffer[tuple(at)], dtype)
+
+
+def put(buffer: Any, dtype: str, value: Any, at: Sequence[Expr]) -> None:
+    """Store an element of a type, rounded or wrapped to it."""
+    I.buffer_store(buffer, number_words.encoded(as_element(value, dtype), dtype), list(at))
+
+
+def as_element(value: Any, dtype: str) -> Any:
+    """A number or an expression as an element of ``dtype`` is computed with.
+
+    Raises:
+        OpError: for a complex number where a real one is due.
+    """
+    if dtype in COMPLEX_PARTS:
+        parts = number_words.parts_of(number_words.as_number(value, dtype))
+        return number_words.ComplexNumber(*(_as(part, COMPLEX_PARTS[dtype]) for part in parts))
+    if isinstance(value, complex | number_words.ComplexNumber):
+        raise OpError(f"{CUSTOM_OP}: a complex number for an element of {dtype}")
+    held = number_words.held_dtype(dtype)
+    kind = (
+        str(value.ty.dtype) if dtype in INTEGERS4 and not isinstance(value, int | float) else held
+    )
+    if kind != held and "int" in kind:  # TVM refuses to narrow what may be larger
+        value = value & tirx.const(15, kind)
+    return _as(value, held)
+
+
 def _as(value: Any, dtype: str) -> Expr:
-    """A number or expression as an expression of ``dtype``."""
+    """A real number or expression as an expression of ``dtype``."""
     if isinstance(value, bool | int | float):
         return tirx.const(value, dtype)
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
