@@ -1,12 +1,20 @@
 """PyTorch's operators on the bits of integers, with numbers, by the ones of tensors alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 
 aten = torch.ops.aten
+
+
+def of_one_shape(*tensors: Any) -> Sequence[Any]:
+    """Tensors of their common shape: IREE's front end has no operator for several at once."""
+    if all(one.shape == tensors[0].shape for one in tensors):
+        return tensors
+    shape = torch.broadcast_shapes(*(one.shape for one in tensors))
+    return [one if one.shape == shape else one.expand(shape) for one in tensors]
 
 
 def of_tensors(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -18,7 +26,7 @@ def of_tensors(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
             one.to(kind) if isinstance(one, torch.Tensor) else torch.full((), one, dtype=kind)
             for one in (a, b)
         ]
-        return operator(*torch.broadcast_tensors(*tensors))
+        return operator(*of_one_shape(*tensors))
 
     return applied
 

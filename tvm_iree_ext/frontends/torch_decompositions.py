@@ -18,7 +18,9 @@ from tvm_iree_ext.frontends.torch_bits import BITS
 from tvm_iree_ext.frontends.torch_complex import COMPLEX, complex_of
 from tvm_iree_ext.frontends.torch_copies import COPIES, of_rank_0
 from tvm_iree_ext.frontends.torch_distances import DISTANCES
+from tvm_iree_ext.frontends.torch_errors import ERRORS
 from tvm_iree_ext.frontends.torch_floats import FLOATS
+from tvm_iree_ext.frontends.torch_gamma import GAMMA
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
 from tvm_iree_ext.frontends.torch_statistics import STATISTICS
@@ -34,13 +36,16 @@ TABLE: dict[Any, Callable[..., Any]] = {
     **COMPLEX,
     **COPIES,
     **DISTANCES,
+    **ERRORS,
     **FLOATS,
+    **GAMMA,
     **MASKS,
     **ORDERS,
     **STATISTICS,
     **TRANSFORMS,
 }
 _STATEMENT = aten._assert_tensor_metadata.default  # of types that IREE takes for others
+_ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor)
 _LINE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 
@@ -57,6 +62,7 @@ def replaced(program: Any) -> Any:
     for graph in graphs:
         for node in graph.find_nodes(op="call_function", target=_STATEMENT):
             graph.erase_node(node)
+        _tell_types_of_numbers(graph)
     table = {**TABLE, **VIEWS}
     nodes = [
         node
@@ -78,6 +84,20 @@ def replaced(program: Any) -> Any:
         reason, _, trace = str(error).partition("\n\nWhile executing")
         lines = _LINE.findall(trace)
         raise MlirError(": ".join([*map(":".join, lines[-1:]), reason])) from None
+
+
+def _tell_types_of_numbers(graph: Any) -> None:
+    """Make numbers in the place of a first tensor, which IREE takes for float32, such of a type."""
+    for node in graph.nodes:
+        if node.op != "call_function" or len(node.args) < 2 or node.target not in _ARITHMETIC:
+            continue
+        number, other = node.args[:2]
+        if isinstance(number, int | float) and isinstance(other, torch.fx.Node):
+            kind = torch.result_type(other.meta["val"], number)
+            with graph.inserting_before(node):
+                tensor = graph.call_function(aten.full.default, ([], number), {"dtype": kind})
+            tensor.meta = {**node.meta, "val": node.meta["val"].new_empty([], dtype=kind)}
+            node.args = (tensor, *node.args[1:])
 
 
 def replaced_early(program: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tvm_iree_ext.frontends.torch_bits import both
+from tvm_iree_ext.frontends.torch_bits import both, of_one_shape
 from tvm_iree_ext.frontends.torch_scalars import elementwise
 
 aten = torch.ops.aten
@@ -25,7 +25,7 @@ def in_floats(function: Callable[..., Any]) -> Callable[..., Any]:
             one.to(kind) if isinstance(one, torch.Tensor) else torch.full((), one, dtype=kind)
             for one in operands
         ]
-        return function(*torch.broadcast_tensors(*tensors))
+        return function(*of_one_shape(*tensors))
 
     return of_floats
 

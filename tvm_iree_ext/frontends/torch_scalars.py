@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from tvm_iree_ext.frontends.torch_bits import of_one_shape
+
 _NAMESPACE = "tvm_iree_ext_scalar"
 _LIBRARY = torch.library.Library(_NAMESPACE, "DEF")
 _WRITTEN = f'torch.operator "torch.{_NAMESPACE}.'
@@ -28,8 +30,7 @@ def elementwise(operation: str, *operands: Any, dtype: torch.dtype | None = None
         operands: of a type that it takes.
         dtype: of the result; by default that of the operands.
     """
-    if any(one.shape != operands[0].shape for one in operands[1:]):
-        operands = tuple(torch.broadcast_tensors(*operands))
+    operands = tuple(of_one_shape(*operands))
     dtype = dtype or operands[0].dtype
     name = f"{operation.replace('.', '_')}__{str(dtype).removeprefix('torch.')}_{len(operands)}"
     packet = getattr(torch.ops, _NAMESPACE)

@@ -1,0 +1,95 @@
+"""PyTorch's gamma and error functions through ``from_torch``, beside exact values."""
+
+import mpmath
+import pytest
+
+import tvm_iree_ext as ext
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
+)
+pytest.importorskip(
+    "iree.turbine.aot",
+    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
+    exc_type=ImportError,
+)
+from torch_agreement import Several, agrees  # noqa: E402
+
+INF = float("inf")
+NUMBERS = (0.1, 0.75, 1.46, 2.0, 3.3, 9.5, 25.0, -0.4, -2.45, -7.3, 1e-3)
+SHARES = (1e-30, 1e-8, 0.03, 0.3, 0.5, 0.6, 0.97, 0.9999999)
+
+
+def of_numbers(x):
+    special = torch.special
+    return (
+        *(torch.lgamma(x), torch.digamma(x), torch.polygamma(2, x), torch.erfc(x)),
+        *(special.erfcx(x), special.log_ndtr(x)),
+        *(torch.i0(x), special.i1e(x), special.spherical_bessel_j0(x)),
+    )
+
+
+def exact(x):
+    """The same, by mpmath."""
+    return (
+        *(mpmath.log(abs(mpmath.gamma(x))), mpmath.digamma(x), mpmath.polygamma(2, x)),
+        *(mpmath.erfc(x), mpmath.exp(x * x) * mpmath.erfc(x)),
+        *(mpmath.log(mpmath.ncdf(x)), mpmath.besseli(0, x)),
+        *(mpmath.exp(-abs(x)) * mpmath.besseli(1, x), mpmath.sin(x) / x),
+    )
+
+
+def are_near(came, exactly):
+    """Whether each is within an ULP of float32, or infinite where that is out of range."""
+    for one, want in zip(came.tolist(), exactly, strict=True):
+        if abs(want) > 3.4e38:
+            assert abs(one) == INF
+        else:
+            assert abs(one - want) <= 2**-23 * abs(want) + 2**-149, (one, float(want))
+
+
+def test_functions_of_float32_are_right_to_an_ulp():
+    x = torch.tensor(NUMBERS)
+    program = ext.from_torch(Several(of_numbers), x, strict_export=False)
+    with mpmath.workdps(40):
+        columns = zip(*(exact(mpmath.mpf(one)) for one in x.tolist()), strict=True)
+        for came, want in zip(program(x), columns, strict=True):
+            are_near(came, want)
+
+
+def test_inverses_are_right_to_an_ulp_of_float32():
+    p = torch.tensor(SHARES)
+
+    def inverses(p):
+        return torch.erfinv(p), torch.special.ndtri(p)
+
+    program = ext.from_torch(Several(inverses), p, strict_export=False)
+    with mpmath.workdps(40):
+        wanted = [mpmath.erfinv(mpmath.mpf(one)) for one in p.tolist()]
+        are_near(program(p)[0], wanted)
+        wanted = [
+            mpmath.findroot(lambda x, one=one: mpmath.log(mpmath.ncdf(x) / one), float(start))
+            for one, start in zip(p.tolist(), torch.special.ndtri(p), strict=True)
+        ]
+        are_near(program(p)[1][:4], wanted[:4])
+        are_near(program(p)[1][5:], wanted[5:])
+
+
+def test_poles_and_ends_are_those_of_pytorch():
+    x = torch.tensor([0.0, -0.0, -1.0, -2.0, INF, float("nan")])
+
+    def poles(x):
+        return torch.lgamma(x), torch.digamma(x), torch.erfinv(x), torch.special.ndtri(x)
+
+    agrees(poles, x)
+
+
+def test_a_number_less_a_tensor_is_exact_where_operators_become_simpler_ones():
+    x = torch.tensor([0.3, -2.5], dtype=torch.float64)
+
+    def differences(x):
+        return 0.1 - x, 1.1447298858494002 - torch.addcdiv(x, x, x)
+
+    exported = torch.export.export(Several(differences), (x,)).run_decompositions()
+    for came, want in zip(ext.from_torch(exported)(x), differences(x), strict=True):
+        torch.testing.assert_close(came, want, rtol=1e-15, atol=1e-15)
