@@ -7,11 +7,16 @@ import zipfile
 
 import ml_dtypes
 import numpy as np
+import pytest
 
+import tvm_iree_ext as ext
 from tvm_iree_ext import ops, verify
+from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.gpu_day import PackOrder, pack
 from tvm_iree_ext.gpu_day.packed_checks import PackTask, in_words
 from tvm_iree_ext.gpu_day.packed_checks import packed as packed_check
+from tvm_iree_ext.gpu_day.packed_plans import check_plan
+from tvm_iree_ext.gpu_day.packed_programs import RecordedProgramTask, packed_program
 from tvm_iree_ext.verify.kernel_checks import RandomCase
 
 TARGET = "rocm:gfx942"
@@ -79,3 +84,52 @@ def test_random_cases_are_packed_with_their_names(tmp_path):
     archive, _ = packed(tmp_path / "day.zip", PackOrder([(TARGET, cases, False)]))
     named = [n for n in archive.namelist() if n.endswith("case.json")]
     assert {json.loads(archive.read(name))["id"] for name in named} <= {case.id for case in cases}
+
+
+WHILE = """
+func.func @main(%x: tensor<8xf32>, %most: tensor<f32>) -> tensor<8xf32> {
+  %c0 = arith.constant 0 : index
+  %limit = tensor.extract %most[] : tensor<f32>
+  %r = scf.while (%a = %x) : (tensor<8xf32>) -> tensor<8xf32> {
+    %v = tensor.extract %a[%c0] : tensor<8xf32>
+    %go = arith.cmpf olt, %v, %limit : f32
+    scf.condition(%go) %a : tensor<8xf32>
+  } do {
+  ^bb0(%a: tensor<8xf32>):
+    %b = arith.addf %a, %a : tensor<8xf32>
+    scf.yield %b : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}
+"""
+FOUND = """
+func.func @main(%n: tensor<index>) -> tensor<?xf32> {
+  %count = tensor.extract %n[] : tensor<index>
+  %c = arith.constant 1.0 : f32
+  %r = tensor.splat %c[%count] : tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+"""
+
+
+def artifact(text, place):
+    return ext.build_program(ext.mlir.import_program(text), TARGET, folder=place).folder
+
+
+def test_plans_that_no_machine_follows_are_refused_by_name(tmp_path):
+    loops = artifact(WHILE, tmp_path / "loops")
+    check_plan(loops, "loops")  # a check follows the host's decisions
+    with pytest.raises(BuildError, match="loops: what is launched hangs on numbers that kernels"):
+        check_plan(loops, "loops", timed=True)
+    with pytest.raises(BuildError, match="found: the extents of 1 of its results are computed"):
+        check_plan(artifact(FOUND, tmp_path / "found"), "found")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_with_such_a_plan_is_said_and_not_packed(tmp_path):
+    (tmp_path / "found.mlir").write_text(FOUND)
+    np.savez(tmp_path / "found.npz", in0=np.int64(3), out0=np.ones(3, "float32"))
+    folder = tmp_path / "case"
+    one = packed_program(RecordedProgramTask(tmp_path / "found.mlir", TARGET, str(folder)))
+    assert (one.count, folder.exists()) == (0, False)
+    assert "program found: the extents of 1 of its results are computed" in one.problem

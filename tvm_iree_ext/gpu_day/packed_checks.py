@@ -17,6 +17,7 @@ from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.catalog.base.entry import Values
 from tvm_iree_ext.gpu_day.large_checks import LargeCheck
+from tvm_iree_ext.gpu_day.packed_plans import check_plan
 from tvm_iree_ext.on_gpu.filled_arrays import some_rows
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.registry import ENTRIES
@@ -96,6 +97,7 @@ def _pack(
 ) -> None:
     entry = ENTRIES[op.name]
     build(op, task.target, folder=folder)
+    check_plan(folder, task.case.id)
     keep_loaded(folder, ptx=task.ptx)
     tolerance = entry.tolerance(op, operands, want)
     if isinstance(task.case, LargeCheck) and task.case.absolute is not None:

@@ -23,6 +23,7 @@ from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS
 from tvm_iree_ext.bench.programs.program_trial import reference
 from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
 from tvm_iree_ext.gpu_day.packed_checks import Packed, in_words, keep_loaded
+from tvm_iree_ext.gpu_day.packed_plans import check_plan
 from tvm_iree_ext.runtime.launch.launcher import PARAMETERS, numpy_type
 from tvm_iree_ext.runtime.program import Program
 
@@ -50,6 +51,7 @@ def packed_model(task: ModelTask) -> Packed:
         with scratch() as place:
             subject = ProgramSubject(case.framework, case.make(), place)
             program = _built(subject, task.target, folder)
+            check_plan(folder, title, timed=True)
             arguments = [host_array(one) for one in leaves(subject, subject.model.arguments)]
             want = reference(case, subject)
             keep_loaded(folder)

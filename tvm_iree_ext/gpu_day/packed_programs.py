@@ -6,6 +6,7 @@ from pathlib import Path
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.gpu_day.packed_checks import Packed, keep_loaded, write_case
+from tvm_iree_ext.gpu_day.packed_plans import check_plan
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.program_checks import recorded_arrays
 from tvm_iree_ext.programs.program_build import build_program
@@ -32,6 +33,7 @@ def packed_program(task: RecordedProgramTask) -> Packed:
         arrays = recorded_arrays.read_arrays(task.path.with_suffix(".npz"))
         expectation = recorded_arrays.read_expectation(settings) if settings.exists() else None
         main = build_program(import_program(task.path), task.target, folder=folder).main
+        check_plan(folder, task.name)
         signature = main.signature
         given = recorded_arrays.arguments(main.name, signature, arrays)
         dtypes = [numpy_dtype(one.dtype) for one in signature.results]

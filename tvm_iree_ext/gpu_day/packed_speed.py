@@ -11,6 +11,7 @@ from typing import Any
 from tvm_iree_ext.base.errors import ExtError, ScheduleError
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.gpu_day.packed_checks import Packed, keep_loaded
+from tvm_iree_ext.gpu_day.packed_plans import check_plan
 from tvm_iree_ext.gpu_day.speed_cases import CASES
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.names import make_target
@@ -48,6 +49,7 @@ def packed_speed(task: SpeedTask) -> Packed:
         if task.config:
             config = dataclasses.replace(config, **case.configs[task.config])
         build(op, target, config, folder=folder)
+        check_plan(folder, title, timed=True)
     except ScheduleError as error:
         return Packed(title, 0, str(error), unsupported=True)
     except ExtError as error:
