@@ -7,7 +7,7 @@ TIR expressions when an op is built, and array arithmetic when its reference is 
 import ast
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm_iree_ext.base.errors import OpError
@@ -45,12 +45,14 @@ def evaluate(
     arguments: Mapping[str, Any],
     functions: Mapping[str, Callable[..., Any]],
     number: Callable[[Any], Any] = lambda value: value,
+    beside: Callable[[Any, Sequence[Any]], Any] = lambda value, others: value,
 ) -> Any:
     """The value of ``text`` for the named arguments.
 
     Allowed are numbers, the arguments' names, ``+ - * / // %``, ``& | ^``, one comparison at a
     time, ``and`` and ``or`` between comparisons, calls of ``functions``, and, for several values,
-    commas between them.  ``number`` makes a number's value from what Python reads.
+    commas between them.  ``number`` makes a number's value from what Python reads; ``beside`` that
+    of an operand, by all operands of its operation.
 
     Raises:
         OpError: for anything else, naming it, and for more than :data:`MOST_PARTS`.
@@ -68,6 +70,10 @@ def evaluate(
             why = "divides integers; write // for a whole quotient, or make one a float"
             raise refuse(node, f"{why}, as in 1.0 * {ast.unparse(node.left)}") from None
 
+    def operands(*nodes: ast.AST) -> list[Any]:
+        values = [*map(visit, nodes)]
+        return [beside(value, values) for value in values]
+
     def visit(node: ast.AST) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             return number(node.value)
@@ -78,11 +84,11 @@ def evaluate(
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -visit(node.operand)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            return combined(node, _BINARY[type(node.op)], visit(node.left), visit(node.right))
+            return combined(node, _BINARY[type(node.op)], *operands(node.left, node.right))
         if isinstance(node, ast.BoolOp):
             return functools.reduce(_LOGIC[type(node.op)], map(visit, node.values))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
-            value = _COMPARE[type(node.ops[0])](visit(node.left), visit(node.comparators[0]))
+            value = _COMPARE[type(node.ops[0])](*operands(node.left, node.comparators[0]))
             # TVM's == and != give what Python may take for a truth value; this is the expression.
             return value.asobject() if hasattr(value, "asobject") else value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
@@ -90,7 +96,7 @@ def evaluate(
                 raise refuse(
                     node, f"calls no known function; known are {', '.join(sorted(functions))}"
                 )
-            return functions[node.func.id](*map(visit, node.args))
+            return functions[node.func.id](*operands(*node.args))
         raise refuse(node, "is not a number, an argument, arithmetic, a comparison or a call")
 
     body = _parsed(text)

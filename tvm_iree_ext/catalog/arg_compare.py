@@ -17,6 +17,7 @@ from tvm_iree_ext.catalog.base.random_arrays import (
     small_numbers,
     some_dynamic,
 )
+from tvm_iree_ext.catalog.base.random_regions import region_form, sometimes_empty, swapped
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import NAN_FIRST, ArgCompare
@@ -52,6 +53,7 @@ def random_case(
 ) -> tuple[ArgCompare, dict[str, Any]]:
     """Any rank, dimension, dtypes, comparator and kind of index; some extents may be symbols."""
     sizes, dimension = lines_of_sizes(rng, 100_000)
+    sizes = sometimes_empty(rng, sizes) if dynamic else sizes
     shape = some_dynamic(rng, sizes, 0.15 if dynamic else 0)
     dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.6 else pick(rng, _OTHER_DTYPES)
     comparator = (
@@ -70,7 +72,8 @@ def random_case(
         keywords["input_index"] = shape
     elif kind < 0.7:
         keywords["index_base"] = pick(rng, ("operand", 0, 100, -7, 2**40))
-    op = make(TensorType(shape, dtype), comparator, dimension=dimension, **keywords)
+    region, numbers = region_form(rng, comparator, swapped(comparator))
+    op = make(TensorType(shape, dtype), region, dimension=dimension, **keywords)
     line = (*sizes[:dimension], *sizes[dimension + 1 :])
     operands: dict[str, Any] = {"input_value": _values(rng, tuple(sizes), dtype)}
     if op.explicit:
@@ -79,7 +82,7 @@ def random_case(
         operands["index_base"] = int(rng.integers(-1000, 1000))
     operands["init_value"] = _values(rng, line, dtype)
     operands["init_index"] = _indices(rng, line, index_dtype)
-    return op, operands
+    return op, operands | numbers
 
 
 def _values(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:

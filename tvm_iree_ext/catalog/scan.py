@@ -17,6 +17,7 @@ from tvm_iree_ext.catalog.base.random_arrays import (
     small_numbers,
     some_dynamic,
 )
+from tvm_iree_ext.catalog.base.random_regions import region_form, sometimes_empty, weighted
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.scan import Scan
 
@@ -73,9 +74,10 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     steps = 4.0 + operands["input"].shape[op.dimension] ** 0.5
     finite = {name: _finite(operands[name]) for name in ("input", "accumulator_init")}
     if region == "add":
-        total = np.max(finite["input"].sum(axis=op.dimension) + finite["accumulator_init"])
+        sums = finite["input"].sum(axis=op.dimension) + finite["accumulator_init"]
+        total = np.max(sums, initial=0.0)
     else:
-        total = max(np.max(_finite(array)) for array in (*want.values(), *finite.values()))
+        total = max(_largest(array) for array in (*want.values(), *finite.values()))
     stored = dtypes.eps(op.type.dtype)
     smallest = dtypes.smallest(op.type.dtype)
     absolute = eps * steps * float(total) + smallest
@@ -84,7 +86,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     relative = stored + eps * steps
     if op.type.dtype != op.compute_dtype:
         # A step may be rounded to the element type.
-        absolute += stored * steps * max(float(np.max(_finite(array))) for array in want.values())
+        absolute += stored * steps * max(_largest(array) for array in want.values())
     return dict.fromkeys(want, Tolerance(absolute, relative))
 
 
@@ -93,9 +95,14 @@ def _finite(array: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(wide), wide, 0.0)
 
 
+def _largest(array: np.ndarray) -> float:
+    return float(np.max(_finite(array), initial=0.0))
+
+
 def random_case(rng: Generator) -> tuple[Scan, dict[str, Any]]:
     """Any rank, dimension, dtype and region; some extents are symbols."""
     sizes, dimension = lines_of_sizes(rng, 300_000)
+    sizes = sometimes_empty(rng, sizes)
     shape = some_dynamic(rng, sizes, 0.15)
     dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.4 else pick(rng, _OTHER_DTYPES)
     kind = "bool" if dtype == "bool" else "integer"
@@ -103,25 +110,31 @@ def random_case(rng: Generator) -> tuple[Scan, dict[str, Any]]:
         kind = "float"
     elif dtype in dtypes.COMPLEX:
         kind = "complex"
-    region = (
+    texts = [
         _LAST
         if kind not in ("bool", "complex") and rng.random() < 0.1
         else pick(rng, _REGIONS[kind])
-    )
+        for _ in range(2)
+    ]
     # Sums and products of floats of 8 bits are rounded so often that brackets decide.
     brackets = (*_SINGLE, _LAST) if dtype not in dtypes.FLOATS8 else ("min", "max", _LAST)
+    reassociate = bool(rng.random() < 0.5) and set(texts) <= set(brackets)
+    region, numbers = region_form(rng, *texts)
+    if not reassociate and dtype != "bool" and rng.random() < 0.1:
+        region, numbers = weighted(rng, "weight * arg0 + arg1", dtype)
     op = ops.scan(
         TensorType(tuple(shape), dtype),
         region,
         dimension=dimension,
         inclusive=bool(rng.random() < 0.5),
-        reassociate=bool(rng.random() < 0.5) and region in brackets,
+        reassociate=reassociate,
     )
     line = (*sizes[:dimension], *sizes[dimension + 1 :])
-    product = region == "mul"
+    product = "mul" in texts
     return op, {
         "input": _values(rng, tuple(sizes), dtype, product),
         "accumulator_init": _values(rng, line, dtype, product),
+        **numbers,
     }
 
 

@@ -10,7 +10,9 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.random_arrays import pick, small_numbers
+from tvm_iree_ext.catalog.base.random_regions import region_form, sometimes_empty, weighted
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
+from tvm_iree_ext.ops.base.regions import RegionLike
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 
@@ -60,12 +62,14 @@ def _shapes(rng: Generator, covers: bool) -> _Shapes:
         full[0] = pick(rng, (37, 64, 200))
     if rank > depth:
         full[-1] = pick(rng, _LAST)
+    full = sometimes_empty(rng, full)
     covered = int(rng.integers(0, depth + 1)) if covers and rng.random() < 0.4 else 0
     starts = full[depth - covered : depth]
-    window = [int(rng.integers(1, extent + 1)) for extent in starts] + full[depth:]
+    window = [int(rng.integers(min(1, extent), extent + 1)) for extent in starts] + full[depth:]
     batch = [pick(rng, _BATCH)] if rng.random() < 0.7 else [int(rng.integers(1, 6)), 4]
     if rng.random() < 0.1:
         batch = []
+    batch = sometimes_empty(rng, batch)
     depth_dim = depth > 1 or not batch or rng.random() < 0.5
     symbols: dict[str, str] = {}
     if rng.random() < 0.4:
@@ -92,8 +96,8 @@ def _indices(
     extents = (1,) * (shapes.depth - covered) + shapes.window[:covered]
     starts = [full - one + 1 for full, one in zip(shapes.full, extents, strict=False)]
     count = prod(shapes.batch)
-    points = np.stack([rng.integers(0, limit, count) for limit in starts], axis=1)
-    if rng.random() < 0.3 and not unique:
+    points = np.stack([rng.integers(0, max(1, limit), count) for limit in starts], axis=1)
+    if rng.random() < 0.3 and not unique and count:
         points[:] = points[0]  # all on one place
     if rng.random() < 0.5:
         wrong = rng.random(points.shape) < 0.15
@@ -156,28 +160,34 @@ def random_scatter(rng: Generator) -> tuple[Scatter, dict[str, Any]]:
     dtype = pick(rng, _DTYPES)
     unique = bool(rng.random() < 0.5)
     shapes, operands, keywords = _arguments(rng, dtype, unique)
+    region, numbers = _region(rng, dtype)
     slices = shapes.of("batch", shapes.batch) + shapes.of("window", shapes.window)
     op = ops.scatter(
         TensorType(slices, dtype),
         keywords.pop("indices"),
         TensorType(shapes.of("full", shapes.full), dtype),
         unique_indices=unique,
-        region=_region(rng, dtype),
+        region=region,
         **keywords,
     )
     operands["updates"] = _values(rng, shapes.batch + shapes.window, dtype)
     operands["original"] = _values(rng, shapes.full, dtype)
+    operands |= numbers
     return op, {operand.name: operands[operand.name] for operand in op.signature.arguments}
 
 
-def _region(rng: Generator, dtype: str) -> str:
+def _region(rng: Generator, dtype: str) -> tuple[RegionLike, dict[str, Any]]:
+    """A region in one of its forms, and the numbers of a call that it takes."""
+    texts: tuple[str, ...] = _BITS if dtype == "bool" else (*_BITS, *EXACT_REGIONS)
     if dtype in dtypes.FLOATS:
-        return pick(rng, _FLOAT_REGIONS)
-    if dtype in dtypes.FLOATS8:
-        return pick(rng, EXACT_REGIONS)
-    if dtype in dtypes.COMPLEX:
-        return pick(rng, _COMPLEX_REGIONS)
-    return pick(rng, _BITS if dtype == "bool" else (*_BITS, *EXACT_REGIONS))
+        texts = _FLOAT_REGIONS
+    elif dtype in dtypes.FLOATS8:
+        texts = EXACT_REGIONS
+    elif dtype in dtypes.COMPLEX:
+        texts = _COMPLEX_REGIONS
+    if dtype != "bool" and rng.random() < 0.1:
+        return weighted(rng, "weight * arg0 + arg1", dtype)
+    return region_form(rng, pick(rng, texts), pick(rng, texts))
 
 
 def random_gather(rng: Generator) -> tuple[Gather, dict[str, Any]]:

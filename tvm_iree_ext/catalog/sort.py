@@ -15,6 +15,7 @@ from tvm_iree_ext.catalog.base.random_comparators import (
     random_elements,
     region_text,
 )
+from tvm_iree_ext.catalog.base.random_regions import region_form, sometimes_empty, swapped
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.sort import Sort
 
@@ -66,6 +67,7 @@ def random_case(rng: np.random.Generator) -> tuple[Sort, dict[str, Any]]:
     if rng.random() < 0.2:
         sizes[(dimension + 1) % rank] = 37  # more lines than a cache line has elements
         sizes[dimension] = min(sizes[dimension], 40) if rank > 1 else sizes[dimension]
+    sizes = sometimes_empty(rng, sizes)
     shape = some_dynamic(rng, sizes, 0.25)
     kinds = [pick(rng, _DTYPES) for _ in range(pick(rng, (1, 1, 2, 3)))]
     if rng.random() < 0.15:  # keys of parts, or what goes along
@@ -75,13 +77,14 @@ def random_case(rng: np.random.Generator) -> tuple[Sort, dict[str, Any]]:
         regions = _LEXICOGRAPHIC
     if kinds[0] in dtypes.COMPLEX:
         regions = _OF_PARTS
-    region = pick(rng, regions)
-    narrow = "* arg" in region or "abs" in region
+    text = pick(rng, regions)
+    narrow = "* arg" in text or "abs" in text
+    region, numbers = region_form(rng, text, swapped(text))
     op = ops.sort(*(TensorType(shape, k) for k in kinds), dimension=dimension, region=region)
     operands = {
         f"operand{i}": random_elements(rng, sizes, kind, narrow) for i, kind in enumerate(kinds)
     }
-    return op, operands
+    return op, operands | numbers
 
 
 def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:

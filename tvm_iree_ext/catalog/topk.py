@@ -17,7 +17,9 @@ from tvm_iree_ext.catalog.base.random_comparators import (
     random_elements,
     region_text,
 )
+from tvm_iree_ext.catalog.base.random_regions import region_form, sometimes_empty, swapped
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.ops.families.topk.topk_v2 import TopkV2
 
@@ -27,7 +29,7 @@ _KEPT = (1, 2, 3, 5, 8, 17)
 _DTYPES = (*dtypes.ORDERED, *dtypes.COMPLEX)
 _REGIONS = (">", ">", "<", "<", ">=", "<=", "arg1 < arg0", "abs(arg0) > abs(arg1)")
 _OF_PARTS = ("real(arg0) > real(arg1)", "imag(arg0) < imag(arg1)")
-_INDEX_DTYPES = ("int32", "int32", "int64", "int16", "uint32")
+_INDEX_DTYPES = ("int32", "int32", "int64", *INDEX_DTYPES)
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -85,15 +87,16 @@ class _Sizes:
     dimension: int
 
 
-def _random_sizes(rng: np.random.Generator, *, beyond: bool) -> _Sizes:
-    """Lines of any length; K above it only where ``beyond``."""
+def _random_sizes(rng: np.random.Generator, *, beyond: bool, most: int = 1000) -> _Sizes:
+    """Lines of any length up to ``most``; K above it only where ``beyond``."""
     rank = int(rng.integers(1, 4))
     dimension = int(rng.integers(rank))
     sizes = [int(rng.integers(1, 6)) for _ in range(rank)]
     if rng.random() < 0.2:
         sizes[(dimension + 1) % rank] = 37  # more lines than a cache line has elements
-    sizes[dimension] = pick(rng, _CANDIDATES)
-    kept = pick(rng, (*_KEPT, sizes[dimension]))
+    sizes[dimension] = min(most, pick(rng, _CANDIDATES))
+    sizes = sometimes_empty(rng, sizes)
+    kept = pick(rng, (*_KEPT, sizes[dimension])) if rng.random() < 0.97 else 0
     kept = kept if beyond else min(kept, sizes[dimension])
     shape = some_dynamic(rng, sizes, 0.25)
     outputs = list(shape)
@@ -115,8 +118,17 @@ def _random_inits(rng: np.random.Generator, sizes: _Sizes, kind: str, region: st
 
 def _random_places(rng: np.random.Generator, sizes: _Sizes, kind: str) -> np.ndarray:
     """Indices in order along the dim, negative ones where the type has them."""
-    least = 0 if kind.startswith("u") else -300
-    return np.sort(rng.integers(least, 300, sizes.outputs), axis=sizes.dimension).astype(kind)
+    limits = np.iinfo(kind)
+    drawn = rng.integers(max(limits.min, -300), min(limits.max, 300), sizes.outputs)
+    return np.sort(drawn, axis=sizes.dimension).astype(kind)
+
+
+def _pools(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Indices for inputs, those of positions among them, and others for inits."""
+    limits = np.iinfo(kind)
+    count = 100 if limits.bits == 8 else 300
+    before = np.arange(max(limits.min, -200), 0)
+    return np.arange(count), np.concatenate([before, np.arange(count, min(600, limits.max))])
 
 
 def _distinct(
@@ -132,7 +144,8 @@ def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
     """Any dtypes, with and without indices; inits in order and not."""
     sizes = _random_sizes(rng, beyond=True)
     kind = pick(rng, _DTYPES)
-    region = pick(rng, _OF_PARTS if kind in dtypes.COMPLEX else _REGIONS)
+    text = pick(rng, _OF_PARTS if kind in dtypes.COMPLEX else _REGIONS)
+    region, numbers = region_form(rng, text, swapped(text))
     has_indices = rng.random() < 0.4
     index_kind = "int32" if has_indices else pick(rng, _INDEX_DTYPES)
     op = ops.topk(
@@ -143,21 +156,24 @@ def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
         dimension=sizes.dimension,
         region=region,
     )
-    operands = {"values": random_elements(rng, sizes.inputs, kind, "abs" in region)}
+    operands = {"values": random_elements(rng, sizes.inputs, kind, "abs" in text)}
     if has_indices:
         operands["indices"] = rng.integers(-300, 300, sizes.inputs, dtype=np.int32)
-    operands["output_values_init"] = _random_inits(rng, sizes, kind, region)
+    operands["output_values_init"] = _random_inits(rng, sizes, kind, text)
     operands["output_indices_init"] = _random_places(rng, sizes, index_kind)
-    return op, operands
+    return op, operands | numbers
 
 
 def random_case_v2(rng: np.random.Generator) -> tuple[TopkV2, dict[str, Any]]:
     """Any dtypes, indices in and out, out alone, or none; in order or not."""
-    sizes = _random_sizes(rng, beyond=False)
-    kind = pick(rng, _DTYPES)
-    region = pick(rng, _OF_PARTS if kind in dtypes.COMPLEX else _REGIONS)
     indices = pick(rng, ("in and out", "out", "none"))
     index_kind = pick(rng, _INDEX_DTYPES)
+    of_inputs, of_inits = _pools(index_kind)
+    most = 1000 if indices == "none" else len(of_inputs)
+    sizes = _random_sizes(rng, beyond=False, most=most)
+    kind = pick(rng, _DTYPES)
+    text = pick(rng, _OF_PARTS if kind in dtypes.COMPLEX else _REGIONS)
+    region, scalars = region_form(rng, text, swapped(text))
     outputs = TensorType(sizes.output_shape, index_kind)
     op = ops.topk_v2(
         TensorType(sizes.input_shape, kind),
@@ -170,17 +186,15 @@ def random_case_v2(rng: np.random.Generator) -> tuple[TopkV2, dict[str, Any]]:
         is_sorted=bool(rng.random() < 0.5),
         region=region,
     )
-    operands = {"values": random_elements(rng, sizes.inputs, kind, "abs" in region)}
+    operands = {"values": random_elements(rng, sizes.inputs, kind, "abs" in text)}
     if indices == "in and out":
-        drawn = _distinct(rng, sizes.inputs, sizes.dimension, np.arange(300), index_kind)
+        drawn = _distinct(rng, sizes.inputs, sizes.dimension, of_inputs, index_kind)
         operands["input_indices"] = drawn
-    operands["output_values_init"] = _random_inits(rng, sizes, kind, region)
+    operands["output_values_init"] = _random_inits(rng, sizes, kind, text)
     if indices != "none":
-        before = 0 if index_kind.startswith("u") else 200
-        numbers = np.concatenate([np.arange(-before, 0), np.arange(300, 600)])
-        drawn = _distinct(rng, sizes.outputs, sizes.dimension, numbers, index_kind)
+        drawn = _distinct(rng, sizes.outputs, sizes.dimension, of_inits, index_kind)
         operands["output_indices_init"] = drawn
-    return op, operands
+    return op, operands | scalars
 
 
 def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:

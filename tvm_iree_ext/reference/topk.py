@@ -24,7 +24,7 @@ def topk(
     where = np.moveaxis(output_indices, dimension, 0).copy()
     for n in range(len(candidates)):
         value = candidates[n]
-        index = np.full_like(where[0], n)
+        index = np.full(value.shape, n).astype(where.dtype)  # wraps, as a position does
         if indices is not None:
             index = np.moveaxis(indices, dimension, 0)[n]
         for k in range(len(best)):
@@ -56,7 +56,7 @@ def topk_v2(
     best = np.moveaxis(output_values, dimension, 0).copy()
     ones = np.ones(candidates.shape[1:], np.int64)
     if output_indices is None:
-        where = np.stack([(k - len(best)) * ones for k in range(len(best))])
+        where = np.arange(-len(best), 0).reshape(-1, *[1] * ones.ndim) * ones
     else:
         where = np.moveaxis(output_indices, dimension, 0).copy()
 

@@ -59,6 +59,12 @@ class TopkLines:
     def number(self, i: Index) -> Expr:
         """The index of a candidate that brings none."""
         number = i64(i)
+        bits = 8 * item_bytes(self.index_dtype)
+        if bits < 32:  # it wraps, and TVM converts no range beyond a type's
+            word = tirx.Cast(f"uint{bits}", number & i64((1 << bits) - 1))
+            return (
+                word if self.index_dtype == f"uint{bits}" else tirx.reinterpret(f"int{bits}", word)
+            )
         if self.index_dtype.startswith("u"):
             number = tirx.max(number, i64(0))  # for TVM, which cannot convert a range below 0
         return tirx.Cast(self.index_dtype, number)

@@ -18,6 +18,15 @@ def floats(*shape):
     return RNG.standard_normal(shape).astype("float32")
 
 
+def test_bare_numbers_are_of_the_type_that_they_stand_beside():
+    region = ops.region("select(choice > 0, 2 * arg0 + arg1, arg1)", choice="int32")
+    assert "T.int8(2) * arg0" in ops.scan((4,), region, dtype="int8").region.text
+    wide = ops.region("select(choice > 300, arg0, arg1)", choice="int32")  # no int8
+    assert "choice > 300" in ops.scan((4,), wide, dtype="int8").region.text
+    signed = ops.region("select(choice > 0, arg0, arg1)", choice="int32")  # -1 is not above 0
+    assert "choice > 0," in ops.scan((4,), signed, dtype="uint64").region.text
+
+
 NEAR = "abs(arg0 - c) < abs(arg1 - c)"
 QKV = dict.fromkeys(("query", "key", "value"), (1, 2, 9, 16))
 CASES = {

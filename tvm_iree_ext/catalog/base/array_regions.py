@@ -52,6 +52,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "fabs": np.abs,
     "floor": np.floor,
     "if_then_else": np.where,
+    "isnan": np.isnan,
     "log2": np.log2,
     "pow": np.power,
     "sin": np.sin,
@@ -102,7 +103,10 @@ def numpy_region(
                 names |= {v.name: part for v, part in zip(one.variables, parts, strict=True)}
         if text is not None:
             return scalar_text.evaluate(text, names, FUNCTIONS)
-        return _evaluate(op, region.body, names)
+        if not region.numbers:
+            return _evaluate(op, region.body, names)
+        found = [_evaluate(op, part, names | _parts(names)) for part in region.numbers]
+        return found[0] if len(found) == 1 else _complex_number(*found)
 
     return call
 
@@ -115,6 +119,19 @@ def as_number(value: Any, dtype: str) -> Any:
     return number.astype(dtypes.number_dtype(dtype))[()]
 
 
+def _parts(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of the complex numbers, by the names of their variables in regions."""
+    numbers = {name: value for name, value in names.items() if np.iscomplexobj(value)}
+    real = {f"{name}.real": np.real(value) for name, value in numbers.items()}
+    return real | {f"{name}.imag": np.imag(value) for name, value in numbers.items()}
+
+
+def _complex_number(real: Any, imag: Any) -> Any:
+    """Not a sum, in which an infinite part would make the other one NaN."""
+    parts = np.stack(np.broadcast_arrays(real, imag), axis=-1)
+    return parts.view(np.result_type(parts, np.complex64))[..., 0]
+
+
 def _evaluate(op: str, node: Any, names: Mapping[str, Any]) -> Any:
     """The value of a scalar TIR expression, with arrays for its variables."""
 
@@ -124,15 +141,19 @@ def _evaluate(op: str, node: Any, names: Mapping[str, Any]) -> Any:
             return _BINARY[kind](visit(node.a), visit(node.b))
         if kind == "Var":
             return names[node.name]
-        if kind in ("IntImm", "FloatImm"):
+        if kind == "FloatImm":
             return node.value
+        if kind == "IntImm":
+            return np.asarray(node.value).astype(dtypes.numpy_dtype(str(node.ty.dtype)))[()]
         if kind == "Not":
             return np.logical_not(visit(node.a))
         if kind == "Select":
             return np.where(visit(node.condition), visit(node.true_value), visit(node.false_value))
         if kind == "Cast":
-            rounded = np.asarray(visit(node.value)).astype(dtypes.numpy_dtype(str(node.ty.dtype)))
-            return rounded if rounded.dtype.kind in "biu" else rounded.astype(np.float64)
+            value = np.asarray(visit(node.value))
+            rounded = value.astype(dtypes.numpy_dtype(str(node.ty.dtype)))
+            narrow = value.dtype in (np.float16, np.float32)
+            return rounded if narrow or rounded.dtype.kind in "biu" else rounded.astype(np.float64)
         name = node.op.name.rpartition(".")[2] if kind == "Call" else kind
         if kind != "Call" or name not in _CALLS:
             raise OpError(f"{op}: the reference cannot compute {name} in {node}")

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from tvm_iree_ext.base import scalar_text
-from tvm_iree_ext.base.dtypes import COMPLEX, FLOATS8, WORDS, word_dtype
+from tvm_iree_ext.base.dtypes import COMPLEX, FLOATS8, WORDS, limits, word_dtype
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.region_scalars import RegionScalar, ScalarRegion
 from tvm_iree_ext.tir import number_words
@@ -156,8 +156,9 @@ def _functions(dtypes: Sequence[str]) -> dict[str, Callable[..., Any]]:
     return {**TIR_FUNCTIONS, "max": chosen(maximum), "min": chosen(minimum)}
 
 
-Traced = tuple[tuple[Any, ...], Any]
-"""The parameters of a region, and the expression that it yields."""
+Traced = tuple[tuple[Any, ...], Any, tuple[Any, ...]]
+"""The parameters of a region, the expression that it yields, and that of each part of the number,
+where this is over words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +185,10 @@ class Region:
         source: str | None = None,
         scalars: tuple[RegionScalar, ...] = (),
         dims: tuple[int, ...] = (),
+        numbers: tuple[ir.Expr, ...] = (),
     ) -> Region:
         """The region of an expression."""
-        return Region(str(body), source, lambda: (parameters, body), scalars, dims)
+        return Region(str(body), source, lambda: (parameters, body, numbers), scalars, dims)
 
     @cached_property
     def _traced(self) -> Traced:
@@ -195,9 +197,10 @@ class Region:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as one graph, in which the parameters stay those of the expression."""
         variables = [*self.parameters, *_variables(self.scalars)]
-        graph = ir.save_json(tvm_ffi.Array([*variables, self.body]))
+        graph = ir.save_json(tvm_ffi.Array([*variables, self.body, *self.numbers]))
         scalars = tuple((one.name, one.dtype, len(one.variables)) for one in self.scalars)
-        return _unpickled, (self.text, self.source, graph, scalars, self.dims)
+        count = len(self.parameters)
+        return _unpickled, (self.text, self.source, graph, scalars, self.dims, count)
 
     @property
     def parameters(self) -> tuple[tirx.Var, ...]:
@@ -208,6 +211,13 @@ class Region:
     def body(self) -> ir.Expr:
         """The expression that it yields."""
         return self._traced[1]
+
+    @property
+    def numbers(self) -> tuple[ir.Expr, ...]:
+        """Of a region over words: the parts of the number that it yields, over variables of
+        numbers, as :func:`.number_words.seen` names them.
+        """
+        return self._traced[2]
 
     @property
     def known_as(self) -> str | None:
@@ -236,19 +246,23 @@ def _unpickled(
     graph: str,
     scalars: Sequence[tuple[str, str, int]],
     dims: tuple[int, ...],
+    count: int,
 ) -> Region:
+    def read() -> list[Any]:
+        return list(ir.load_json(graph))
+
     if not scalars:
 
-        def read() -> Traced:
-            *parameters, body = ir.load_json(graph)
-            return tuple(parameters), body
+        def traced() -> Traced:
+            nodes = read()
+            return tuple(nodes[:count]), nodes[count], tuple(nodes[count + 1 :])
 
-        return Region(text, source, read, dims=dims)
-    *variables, body = ir.load_json(graph)
-    rest = iter(variables[len(variables) - sum(count for _, _, count in scalars) :])
-    own = [RegionScalar(name, dtype, (*islice(rest, count),)) for name, dtype, count in scalars]
-    parameters = variables[: len(variables) - len(_variables(own))]
-    return Region.of(tuple(parameters), body, source, tuple(own), dims)
+        return Region(text, source, traced, dims=dims)
+    nodes = read()
+    rest = iter(nodes[count:])
+    own = [RegionScalar(name, dtype, (*islice(rest, parts),)) for name, dtype, parts in scalars]
+    body, *numbers = rest
+    return Region.of(tuple(nodes[:count]), body, source, tuple(own), dims, tuple(numbers))
 
 
 def _variables(scalars: Sequence[RegionScalar]) -> list[tirx.Var]:
@@ -325,7 +339,7 @@ def _trace_one(
     ]
     made = number_words.over_words(parts, yields, dict(zip(words, dtypes, strict=True)))
     # The text says what arithmetic on words does not.
-    whole = Region.of(parameters, made, source, scalars, dims)
+    whole = Region.of(parameters, made, source, scalars, dims, tuple(parts))
     return whole if source is None else replace(whole, text=source)
 
 
@@ -449,7 +463,9 @@ def _body(
     if isinstance(region, str):
         numbers = [one for one in arguments.values() if isinstance(one, ir.Expr)]
         dtypes = {str(one.ty.dtype) for one in numbers}
-        return scalar_text.evaluate(region, arguments, functions, lambda v: _number(v, dtypes))
+        return scalar_text.evaluate(
+            region, arguments, functions, lambda v: bare_number(v, dtypes), number_beside
+        )
     try:
         inspect.signature(region).bind(*arguments.values())
     except TypeError as error:
@@ -475,7 +491,16 @@ def _check_pure(op: str, body: ir.Expr, parameters: Sequence[tirx.Var]) -> None:
             raise OpError(f"{op}: region uses {node.name}, which is none of its arguments")
 
 
-def _number(value: int | float, dtypes: Collection[str]) -> Any:
+def number_beside(value: Any, others: Sequence[Any]) -> Any:
+    """A text's number of the type of the other operands, where they have one that holds it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    dtypes = {str(one.ty.dtype) for one in others if isinstance(one, ir.Expr)} - {"bool"}
+    held = {one for one in dtypes if limits(one)[0] <= value <= limits(one)[1]}
+    return bare_number(value, held if held == dtypes else ())
+
+
+def bare_number(value: int | float, dtypes: Collection[str]) -> Any:
     """A text's number: of the parameters' type, where they have one that holds it."""
     suited = [one for one in dtypes if isinstance(value, int) or "float" in one]
     (dtype,) = suited if len(suited) == 1 else ("",)

@@ -49,6 +49,15 @@ def operands(values, k, region=">", *, axis=-1, indices=None):
     }
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_positions_beyond_the_type_of_indices_wrap(dtype):
+    values = np.arange(300, dtype="float32") // 4
+    inits = {"values": np.full(5, -np.inf, "float32"), "indices": np.full(5, 100, dtype)}
+    op = ops.topk(values, inits["values"], inits["indices"])
+    got = build(op)(values, inits["values"], inits["indices"])
+    np.testing.assert_array_equal(got[1], np.array([296, 297, 298, 299, 292]).astype(dtype))
+
+
 def make(given, region=">", *, axis=-1):
     return ops.topk(
         given["values"],
