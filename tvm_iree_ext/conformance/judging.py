@@ -53,7 +53,7 @@ def judged(
         name = f"result {place}"
         if got.dtype != want.dtype:
             if (
-                got.dtype.kind not in "u"
+                got.dtype.kind not in "iu"
                 or got.itemsize != want.itemsize
                 or want.dtype.kind in "iuc"
             ):

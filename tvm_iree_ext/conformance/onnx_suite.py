@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.atomic_folder import scratch
+from tvm_iree_ext.base.dtypes import FLOATS8
 from tvm_iree_ext.base.errors import ExtError, OnnxError
 from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.conformance.judging import judged
@@ -97,8 +98,16 @@ def _results(model: Any, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], str
 def _called(model: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> tuple[Any, ...]:
     with scratch() as folder:
         program = from_onnx(model, folder=folder / "program", constants=fixed)
-        results = program(*(one for name, one in given.items() if name not in fixed))
+        results = program(*(_words(one) for name, one in given.items() if name not in fixed))
     return results if isinstance(results, tuple) else (results,)
+
+
+def _words(one: Any) -> Any:
+    """An array as programs take it: of a narrow type its words."""
+    name = str(getattr(one, "dtype", ""))
+    if name in FLOATS8 or name == "uint4":
+        return one.view("uint8")
+    return one.view("int8") if name == "int4" else one
 
 
 def _extents(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Suite(Protocol):
 
 
 SUITES: Mapping[str, str] = {
+    "jax": "tvm_iree_ext.conformance.jax_suite",
     "onnx": "tvm_iree_ext.conformance.onnx_suite",
     "torch": "tvm_iree_ext.conformance.torch_suite",
 }

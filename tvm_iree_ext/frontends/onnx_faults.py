@@ -74,6 +74,7 @@ OF_IREE: Mapping[str, Fault] = {
     "QLinearMatMul": _always,  # of more than two axes
     "SoftmaxCrossEntropyLoss": _takes(2),  # weights: infinite
     "SpaceToDepth": _has("mode", b"CRD"),  # as if it were DCR
+    "SplitToSequence": _always,  # one part
 }
 
 OF_TVM: Mapping[str, Fault] = {
@@ -86,6 +87,7 @@ OF_TVM: Mapping[str, Fault] = {
     "ReduceMax": _always,  # of nothing: the largest finite number
     "ReduceMin": _always,
     "Resize": _has("mode", b"linear", b"cubic"),  # where it makes an image smaller
+    "SequenceInsert": _takes(2),  # the place
     "SpaceToDepth": _has("mode", b"CRD"),
     "SplitToSequence": _always,  # each part is a result
     "Tile": _always,  # NaN
