@@ -172,3 +172,9 @@ def test_refusals_say_why(source, options, said):
 def test_node_tests_that_are_refused(node_tests, name, said):
     with pytest.raises(OnnxError, match=said):
         ext.from_onnx(node_tests[name].model)
+
+
+def test_an_argument_of_4_bits_with_sign_is_refused():
+    proto = model("g (int4[4] x) => (float[4] y) { y = Cast <to = 1> (x) }")
+    with pytest.raises(OnnxError, match="x is of int4, whose sign it loses"):
+        ext.from_onnx(proto)

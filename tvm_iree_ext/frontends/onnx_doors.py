@@ -64,6 +64,9 @@ def through_iree(model: OnnxModel) -> Imported:
             f"IREE's compiler is not installed: {error}; pip install 'tvm-iree-ext[onnx]'"
         ) from None
     given = model.inputs
+    for one in given:
+        if _dtype(one.type) == "int4":  # conversions take it for unsigned
+            raise FrontEndRefusal(f"{one.name} is of int4, whose sign it loses", frozenset())
     proto = type(model.proto)()
     proto.CopyFrom(model.proto)
     graph = proto.graph
