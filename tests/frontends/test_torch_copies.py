@@ -63,3 +63,10 @@ def test_distances_and_losses_of_all_norms():
 
     target = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0])
     agrees(distances, torch.randn(5, 3), torch.randn(4, 3), target)
+
+
+def test_bools_are_ordered_as_zero_and_one():
+    def ordered(x):
+        return (*x.max(1), *x.min(0), torch.sort(x, 1)[0])
+
+    agrees(ordered, torch.tensor([[True, False, True, False], [False, True, True, False]]))

@@ -181,6 +181,8 @@ def _place_of(operator: Any) -> Callable[..., Any]:
         """IREE's passes over NaN, the first of which PyTorch takes for the extreme."""
         if not x.dim():
             return torch.zeros((), dtype=torch.int64)
+        if x.dtype is torch.bool:  # whose only bit would be a sign
+            x = torch.where(x, 1, 0)
         found = operator(x, dim, keepdim)
         if not x.is_floating_point():
             return found

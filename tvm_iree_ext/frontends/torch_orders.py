@@ -12,6 +12,9 @@ aten = torch.ops.aten
 
 def sort(x: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
     """The registry's sort is stable; NaN is the largest, which IREE's comparisons do not know."""
+    if x.dtype is torch.bool and x.dim():  # whose only bit would be a sign
+        places = torch.sort(torch.where(x, 1, 0), dim, descending)[1]
+        return x.gather(dim, places), places
     if not x.is_floating_point() or not x.dim():
         return torch.sort(x, dim, descending)
     places = torch.sort(_ordered(x), dim, descending)[1]
