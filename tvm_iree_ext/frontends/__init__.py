@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
-    from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch, import_lowered
+    from tvm_iree_ext.frontends.jax_and_torch import (
+        from_jax,
+        from_torch,
+        import_jax,
+        import_lowered,
+        import_torch,
+    )
     from tvm_iree_ext.frontends.onnx_models import from_onnx, import_onnx
     from tvm_iree_ext.frontends.torch_compile import torch_backend
 
@@ -13,13 +19,15 @@ __all__ = [
     "from_jax",
     "from_onnx",
     "from_torch",
+    "import_jax",
     "import_lowered",
     "import_onnx",
+    "import_torch",
     "torch_backend",
 ]
 
 _MODULES = {
-    "jax_and_torch": ("from_jax", "from_torch", "import_lowered"),
+    "jax_and_torch": ("from_jax", "from_torch", "import_jax", "import_lowered", "import_torch"),
     "onnx_models": ("from_onnx", "import_onnx"),
     "torch_compile": ("torch_backend",),
 }

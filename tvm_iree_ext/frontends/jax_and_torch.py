@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -305,17 +306,19 @@ def import_written(
 
     Of its functions those that have boundaries, where any has.
 
-    ``name`` is what messages call the text, where it has no places of a program's source.
+    ``name`` is what messages call the text, where it has no places of a program's source.  Running
+    sums may be bracketed and values of 16 bits be kept in float32, as the frameworks do.
     """
     with scratch() as place:
         lowered = lower(write(place), dialect, name)
-    return import_program(
+    imported = import_program(
         lowered,
         only=boundaries,
         boundaries=boundaries,
         parameters=parameters,
         scans_in_order=False,
     )
+    return replace(imported, excess_precision=True)
 
 
 def _absent(what: str, extra: str, error: ImportError) -> MlirError:

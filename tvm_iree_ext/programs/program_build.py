@@ -89,6 +89,7 @@ def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dic
         digest.update(np.ascontiguousarray(value).view(np.uint8).data)
     return {
         "program": imported.name,
+        "excess precision": imported.excess_precision,
         "module": digest.hexdigest(),
         "functions": [
             [f.name, f.signature.to_json(), f.states, f.stores] for f in imported.functions

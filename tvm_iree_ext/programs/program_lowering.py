@@ -20,6 +20,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     with_functions,
 )
 from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
+from tvm_iree_ext.programs.excess_precision import with_excess_precision
 from tvm_iree_ext.programs.folded_constants import SMALL_BYTES, fold_constants
 from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
@@ -150,7 +151,8 @@ def scheduled_program(
         if COMPILED_LOOP in (function.attrs or {}):
             scheduled[var] = function.with_attr("global_symbol", name)
         elif key is None:
-            scheduled[var] = schedule_loops(function, target, name)
+            loops = schedule_loops(function, target, name)
+            scheduled[var] = with_excess_precision(loops) if imported.excess_precision else loops
         else:
             module, origins[name] = lowered(fused.ops[key], target, database=database)
             made = with_words_for_numbers(module[fused.ops[key].entry])

@@ -19,11 +19,13 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.schedules.emit import Expr
 from tvm_iree_ext.schedules.shared.loops.wrapping_sums import wrapping_sum
+from tvm_iree_ext.tir.rounded_bits import BFLOAT16_BITS
 
 _NEUTRAL: dict[Any, Callable[[str], Expr]] = {
     tirx.Add: lambda dtype: tirx.const(0, dtype),
     tirx.Mul: lambda dtype: tirx.const(1, dtype),
 }
+_HALVES = {"float16", "float32"}
 _CHOICES = (tirx.Max, tirx.Min, tirx.And, tirx.Or)
 _COMPARE: dict[Any, Callable[[Any, Any], Any]] = {
     tirx.LT: operator.lt,
@@ -109,6 +111,23 @@ def _children(node: Any) -> list[Any] | None:
         return [node.a]
     if isinstance(node, ir.Call) and getattr(node.op, "name", "") == "tirx.isnan":
         return list(node.args)
+    converted = _converted(node)
+    return None if converted is None else [converted]
+
+
+def _converted(node: Any) -> Any | None:
+    """What a node converts from 16 bits to float32 or back; a choice of numbers of 16 is one."""
+    match node:
+        case tirx.Cast() if {str(node.ty.dtype), str(node.value.ty.dtype)} == _HALVES:
+            return node.value
+        case ir.Call(args=[tirx.LShift(a=tirx.Cast(value=ir.Call(args=[narrow])))]) if (
+            str(node.ty.dtype) == "float32" and str(narrow.ty.dtype) == "bfloat16"
+        ):
+            return narrow
+        case ir.Call(args=[ir.Call(args=[wide]) as words]) if (
+            getattr(words.op, "name", "") == BFLOAT16_BITS
+        ):
+            return wide
     return None
 
 
@@ -155,6 +174,8 @@ def _evaluated(node: Any, values: Mapping[Any, float]) -> Any:
         return operands[1] if operands[0] else operands[2]
     if isinstance(node, tirx.Not):
         return not operands[0]
+    if _converted(node) is not None:
+        return operands[0]
     if isinstance(node, ir.Call):
         return math.isnan(operands[0])
     with np.errstate(all="ignore"):

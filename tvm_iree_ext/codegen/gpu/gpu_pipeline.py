@@ -27,6 +27,7 @@ from tvm_iree_ext.codegen.gpu.passes.merged_shared import merge_shared
 from tvm_iree_ext.codegen.gpu.passes.move_words import move_words
 from tvm_iree_ext.codegen.gpu.passes.permute_bytes import permute_bytes
 from tvm_iree_ext.codegen.gpu.passes.privatize import privatize_local, unroll_local_indexing
+from tvm_iree_ext.codegen.gpu.passes.rounded_words import lower_rounded_bits
 from tvm_iree_ext.codegen.gpu.passes.shared_quotients import share_quotients
 from tvm_iree_ext.codegen.gpu.passes.swizzle import swizzle_shared
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage, reinterpret_vectors
@@ -150,6 +151,7 @@ def _last(target: Target) -> list[Any]:
         tirx.transform.LowerWarpMemory(),
         tirx.transform.StmtSimplify(),
         share_quotients,  # which the simplifier would put back to where they were
+        lower_rounded_bits,
         *([lower_amd_math] if rocm else []),
         tirx.transform.LowerIntrin(),
         *(

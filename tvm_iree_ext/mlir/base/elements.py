@@ -16,6 +16,7 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.tir import small_floats
+from tvm_iree_ext.tir.rounded_bits import bfloat16_bits
 from tvm_iree_ext.tir.tir_expressions import bits, cast
 
 Expr: TypeAlias = ir.Expr
@@ -62,7 +63,7 @@ class Element:
     @property
     def rounds_by_words(self) -> bool:
         """Whether a number is rounded by arithmetic on its bits, in which it stands often."""
-        return self.storage[0] == "bfloat16" or self.name in small_floats.FORMATS
+        return self.name in small_floats.FORMATS
 
     @property
     def numpy(self) -> np.dtype:
@@ -96,7 +97,9 @@ class Element:
         if self.name in small_floats.FORMATS:
             return small_floats.encoded(held, self.name)
         if want == "bfloat16":
-            return tirx.reinterpret("bfloat16", bits(held, "bfloat16"))
+            is_known = isinstance(held, tirx.FloatImm)
+            words = bits(held, "bfloat16") if is_known else bfloat16_bits(held)
+            return tirx.reinterpret("bfloat16", words)
         return cast(held, want)
 
     def _narrow(self, held: Expr) -> Expr | None:

@@ -89,6 +89,8 @@ class Imported:
     functions that entry points name: the bodies of loops and branches, all of whose parameters
     their caller gives.  ``fallbacks`` are operations that became less than they might have.
     ``states`` are tensors that the program keeps between calls, and what they begin as.
+    ``excess_precision`` lets a kernel compute in float32 with values of 16-bit floats that do not
+    leave it, as XLA and PyTorch's compiler do; the dialects round after each operation.
     """
 
     name: str
@@ -99,3 +101,4 @@ class Imported:
     helpers: tuple[str, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     states: Mapping[str, np.ndarray] = field(default_factory=dict)
+    excess_precision: bool = False

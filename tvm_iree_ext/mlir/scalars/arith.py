@@ -41,7 +41,7 @@ class Context:
             return kind.rounded(value)
         # Rounding takes the number several times, and a chain of it would grow so.
         stored = kind.stored(self.kept(value))
-        return kind.loaded(self.kept(stored) if kind.bits == 8 else stored)
+        return kind.loaded(self.kept(stored))
 
     def kept(self, value: Any) -> Any:
         """A value, computed once however often it is used, where that is possible."""

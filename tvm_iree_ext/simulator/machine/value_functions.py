@@ -33,6 +33,18 @@ def _of_type(function: Callable[[Any], Any]) -> Callable[[Value], Value]:
     return lambda value: apply(typed, value)
 
 
+def bfloat16_bits(value: Value) -> Value:
+    """The bits of the nearest bfloat16 of a float32: ties to even; a NaN is the quiet one."""
+
+    def rounded(single: Any) -> Any:
+        array = np.asarray(single, np.float32)
+        wide = array.view(np.uint32)
+        words = (wide + np.uint32(0x7FFF) + ((wide >> 16) & 1)) >> 16
+        return np.where(np.isnan(array), 0x7FC0, words).astype(np.uint16)[()]
+
+    return apply(rounded, value)
+
+
 def _nearest(x: Any) -> Any:
     return np.where(np.abs(x - np.trunc(x)) == 0.5, np.trunc(x) + np.sign(x), np.rint(x))
 

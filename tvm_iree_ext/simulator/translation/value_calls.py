@@ -12,7 +12,12 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.lane_values import element_type
-from tvm_iree_ext.simulator.machine.value_functions import BINARY, UNARY, library_name
+from tvm_iree_ext.simulator.machine.value_functions import (
+    BINARY,
+    UNARY,
+    bfloat16_bits,
+    library_name,
+)
 from tvm_iree_ext.simulator.translation.lane_expressions import (
     Expressions,
     dtype_of,
@@ -20,6 +25,7 @@ from tvm_iree_ext.simulator.translation.lane_expressions import (
     operator_name,
 )
 from tvm_iree_ext.simulator.translation.python_source import Code
+from tvm_iree_ext.tir.rounded_bits import BFLOAT16_BITS
 
 Handler: TypeAlias = Callable[[Expressions, Any], Code]
 
@@ -97,6 +103,13 @@ def mathematics(tr: Expressions, name: str, args: list[Any], dtype: str) -> Code
         return tr.compose(f"{function}({texts[0]})", *values)
     function = tr.emitter.object(("binary", name), BINARY[name], name)
     return tr.compose(f"{function}({texts[0]}, {texts[1]})", *values)
+
+
+@handles(BFLOAT16_BITS)
+def _rounded_to_bfloat16(tr: Expressions, node: Any) -> Code:
+    value = tr(node.args[0])
+    function = tr.emitter.object("bfloat16_bits", bfloat16_bits, "bfloat16_bits")
+    return tr.compose(f"{function}({tr.scalar(value, 'float32')})", value)
 
 
 def tokens_of(node: Any) -> tuple[list[Any], list[str]]:

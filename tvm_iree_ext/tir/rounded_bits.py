@@ -1,0 +1,62 @@
+"""The rounding of float32 to bfloat16 as a call: a single expression, which takes its number once.
+
+What it stands for takes the number three times.  A chain of such expressions would grow threefold
+at each, and a number that is stored first makes a block of two statements, which TVM does not fuse.
+So programs hold the call until code is made: then the number is bound to a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.tir.tvm_modules import ir, tirx
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.tir.tir_expressions import Expr
+
+BFLOAT16_BITS = "tvm_iree_ext.bfloat16_bits"
+"""The operator: of float32, the nearest bfloat16 (ties to even; a NaN stays one) as uint16."""
+
+_PURE = 1  # TVM's CallEffectKind::kPure
+_QUIET_NAN = 0x7FC0
+
+
+def bfloat16_bits(value: Expr) -> Expr:
+    """The call for a float32, or for a vector of them."""
+    return ir.Call(_operator(), [value], ret_ty=_like(value, "uint16").ty)
+
+
+def expanded(single: Expr, share: Callable[[Expr], Expr] = lambda value: value) -> Expr:
+    """What the call stands for; ``share`` makes what is used more than once cheap to repeat."""
+
+    def const(number: int) -> Expr:
+        return _like(single, "uint32", number)
+
+    single = share(single)
+    wide = share(tirx.reinterpret(const(0).ty, single))
+    rounded = (wide + const(0x7FFF) + ((wide >> const(16)) & const(1))) >> const(16)
+    chosen = tirx.Select(tirx.isnan(single), const(_QUIET_NAN), rounded)
+    return tirx.Cast(_like(single, "uint16").ty, chosen)
+
+
+def _like(value: Expr, dtype: str, number: int = 0) -> Expr:
+    """A number of a type, in as many lanes as a value has."""
+    lanes = int(value.ty.dtype.lanes)
+    scalar = tirx.const(number, dtype)
+    return tirx.Broadcast(scalar, lanes) if lanes > 1 else scalar
+
+
+def _operator() -> ir.Op:
+    """The operator, which the first call registers."""
+    from tvm.ir import _ffi_api
+
+    try:
+        return ir.Op.get(BFLOAT16_BITS)
+    except AttributeError:
+        pass
+    _ffi_api.RegisterOp(BFLOAT16_BITS, "Rounds float32 to the bits of bfloat16.")
+    ir.register_op_attr(BFLOAT16_BITS, "TVectorizable", True)
+    ir.register_op_attr(BFLOAT16_BITS, "TScriptPrinterName", "bfloat16_bits")
+    ir.register_op_attr(BFLOAT16_BITS, "TCallEffectKind", _PURE)
+    return ir.Op.get(BFLOAT16_BITS)
