@@ -64,3 +64,8 @@ def test_numbers_become_complex_and_real_again():
         )
 
     agrees(converted, torch.randn(3, 4), torch.randn(3, 4, dtype=torch.complex64))
+
+
+def test_true_becomes_one():
+    """And not -1, which its one bit is with a sign."""
+    agrees(lambda x: x.to(torch.complex64), torch.tensor([True, False, True]))

@@ -291,3 +291,14 @@ def test_batch_norm_in_training_takes_the_batch():
 
     torch.manual_seed(0)
     agrees(normed, torch.randn(4, 3, 5), torch.zeros(3), torch.ones(3))
+
+
+def test_views_of_what_has_other_strides_when_traced_anew():
+    """Attention gives rows whose heads lie next to each other; its decomposition does not."""
+
+    def attended(x, mask):
+        heads = x.view(1, 6, 2, 4).transpose(1, 2)
+        rows = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
+        return rows.transpose(1, 2).contiguous().view(1, 6, -1)
+
+    agrees(attended, torch.randn(1, 6, 8), torch.zeros(1, 2, 6, 6))

@@ -46,6 +46,8 @@ def complex_of(x: Any, kind: torch.dtype) -> Any:
     part = kind.to_real()
     if x.is_complex():
         return x if x.dtype is kind else torch.complex(x.real.to(part), x.imag.to(part))
+    if x.dtype is torch.bool:
+        x = x.to(torch.int32)  # IREE's front end takes the one bit of True for -1
     real = x.to(part)
     return torch.complex(real, torch.zeros_like(real))
 

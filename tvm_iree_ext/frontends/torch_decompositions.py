@@ -78,12 +78,21 @@ def replaced(program: Any) -> Any:
         is_wide = not is_narrow(node)
         by = table.get(node.target, node.target)
         node.target = by if is_wide else widened(by, node)
+    if nodes:
+        _allow_other_strides(graphs)
     try:
         return program.run_decompositions({}) if nodes else program
     except MlirError as error:
         reason, _, trace = str(error).partition("\n\nWhile executing")
         lines = _LINE.findall(trace)
         raise MlirError(": ".join([*map(":".join, lines[-1:]), reason])) from None
+
+
+def _allow_other_strides(graphs: Sequence[Any]) -> None:
+    """Make views such that copy where they must: what is traced anew may have other strides."""
+    for graph in graphs:
+        for node in graph.find_nodes(op="call_function", target=aten.view.default):
+            node.target = aten.reshape.default
 
 
 def _tell_types_of_numbers(graph: Any) -> None:
@@ -275,18 +284,17 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 @_of(aten.pad.default)
 def pad(x: Any, amounts: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
-    """Amounts below 0 crop, which IREE does not take."""
-    known = [amount for amount in amounts if isinstance(amount, int)]
-    if any(amount < 0 for amount in known) and mode != "constant":
-        return _cropped(F.pad(x, [max(one, 0) for one in amounts], mode), amounts)
-    if any(amount < 0 for amount in known):
-        x = _cropped(x, amounts)
-        amounts = [max(one, 0) for one in amounts]
-    return F.pad(x, amounts, mode, value)
+    """Amounts below 0 crop, which IREE does not take: what is left goes around in a circle."""
+    if not any(amount < 0 for amount in amounts if isinstance(amount, int)):
+        return F.pad(x, amounts, mode, value)
+    added = [max(one, 0) for one in amounts]
+    if mode in ("constant", "circular"):
+        return F.pad(_cropped(x, amounts), added, mode, value)
+    return _cropped(F.pad(x, added, mode), amounts)
 
 
 def _cropped(x: Any, amounts: Sequence[int]) -> Any:
-    """What is padded already, less the amounts below 0."""
+    """A tensor less the amounts below 0."""
     for place in range(0, len(amounts), 2):
         axis = -1 - place // 2
         before, after = (min(one, 0) for one in amounts[place : place + 2])

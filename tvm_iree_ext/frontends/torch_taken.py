@@ -47,7 +47,7 @@ def _is_alike(comparison: Any) -> bool:
 
 def _is_wide(conversion: Any) -> bool:
     given, result = _operand_type(conversion), conversion.meta["val"].dtype
-    if given in _UNSIGNED or result in _UNSIGNED:
+    if given in _UNSIGNED or result in _UNSIGNED or given.is_complex or result.is_complex:
         return False
     return not (given.is_floating_point and result in _WRAPPING)
 
