@@ -64,7 +64,7 @@ ALLOWED = {
     "api": ".ops .targets .runtime .records .building .mlir .programs .schedules.base tvm",
     "support": ".runtime .catalog .registry .emulator.runs",
     "doctor": ".targets .codegen .runtime tvm",
-    "simulator": f".targets .simulator {TVM} ml_dtypes",
+    "simulator": f".targets .tir .simulator {TVM} ml_dtypes",
     "simulator.runs": f"{BUILD} .schedules.base .mlir .programs .simulator {TVM}",
     # Code comes as an artifact has it: the emulator knows neither schedules nor TVM.
     "emulator": ".runtime numpy ml_dtypes tinygrad",

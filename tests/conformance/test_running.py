@@ -112,7 +112,7 @@ def test_refusals_say_by_whom():
     assert refused(doors) == Verdict("refused", "IREE: Det is absent; TVM: no", "IREE and TVM")
     lowered = MlirError("IREE does not lower it:\nx.py:1:2: error: failed on 'stablehlo.fft'")
     assert refused(lowered).by == "IREE"
-    assert reason(refused(lowered).message) == "error: failed on '…'"
+    assert reason(refused(lowered).message) == "error: failed on '...'"
     lowered = MlirError("IREE does not lower it:\nfailed to legalize operation 'torch.operator'")
     assert refused(lowered).by == "torch-mlir"
 

@@ -54,7 +54,7 @@ def reason_rows(outcomes: Iterable[Outcome]) -> list[Row]:
         if verdict.kind == "right":
             continue
         said = one.case.op if verdict.kind == "wrong" else reason(verdict.message)
-        short = said if len(said) <= _MOST else said[: _MOST - 1] + "…"
+        short = said if len(said) <= _MOST else said[: _MOST - 3] + "..."
         found[verdict.kind, verdict.by, short].append(one.case.name)
     order = sorted(found.items(), key=lambda item: (KINDS.index(item[0][0]), -len(item[1]), item))
     return [(str(len(names)), *key, names[0]) for key, names in order]

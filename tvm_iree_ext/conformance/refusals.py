@@ -20,8 +20,8 @@ _PACKAGES = {
 _PLACE = re.compile(r"^\S+\.\w+:\d+:\d+: |^[\w./ -]*:\d+(:\d+)?: ")
 _VARYING = (
     (re.compile(r"tensor<[^>]*>|vtensor<[^>]*>+"), "tensor"),
-    (re.compile(r"'[^']*'|\"[^\"]*\""), "'…'"),
-    (re.compile(r"0x[0-9a-f]+|%[\w#]+"), "…"),
+    (re.compile(r"'[^']*'|\"[^\"]*\""), "'...'"),
+    (re.compile(r"0x[0-9a-f]+|%[\w#]+"), "..."),
     (re.compile(r"(?<![A-Za-z])-?\d+(\.\d+)?(e[-+]?\d+)?"), "N"),
 )
 

@@ -14,6 +14,7 @@ from tvm_iree_ext.codegen.cpu.non_temporal_stores import define_streams
 from tvm_iree_ext.codegen.cpu.ordered_selects import order_selects
 from tvm_iree_ext.codegen.cpu.prefetch_levels import choose_caches
 from tvm_iree_ext.codegen.flattening import flatten_buffers
+from tvm_iree_ext.codegen.loops_from_zero import begin_loops_at_zero
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.codegen.pass_seam import chosen
 from tvm_iree_ext.codegen.storage_reuse import reuse_storage
@@ -88,6 +89,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
     """
     compact = s_tir.transform.CompactBufferAllocation()
     passes = [
+        begin_loops_at_zero,
         s_tir.transform.CanonicalizeLoop(),
         s_tir.transform.LowerInitBlock(),
         s_tir.transform.PlanAndUpdateBufferAllocationLocation(),

@@ -30,6 +30,7 @@ from tvm_iree_ext.codegen.gpu.passes.privatize import privatize_local, unroll_lo
 from tvm_iree_ext.codegen.gpu.passes.rounded_words import lower_rounded_bits
 from tvm_iree_ext.codegen.gpu.passes.shared_quotients import share_quotients
 from tvm_iree_ext.codegen.gpu.passes.swizzle import swizzle_shared
+from tvm_iree_ext.codegen.loops_from_zero import begin_loops_at_zero
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage, reinterpret_vectors
 from tvm_iree_ext.codegen.pass_seam import chosen
 from tvm_iree_ext.codegen.storage_reuse import reuse_storage
@@ -41,6 +42,7 @@ def _passes(target: Target) -> list[Any]:
     """TVM's passes in TVM's order, for a target that has async copies or not."""
     cuda = target.kind.name == "cuda"
     return [
+        begin_loops_at_zero,
         s_tir.transform.CanonicalizeLoop(),
         s_tir.transform.LowerCrossThreadReduction(),
         s_tir.transform.LowerInitBlock(),

@@ -100,6 +100,8 @@ def test_a_line_in_rounds_of_chunks(inclusive, splits):
         x, init = arrays((length,), 0)
         x[RNG.random(length) < 0.9] = 0
         check(op, x, init, kernel=kernel)
+        # What is read beyond a chunk shows where a chunk has none of its own.
+        check(op, np.where(np.arange(length) % 2560 < 2500, 0, x), init, kernel=kernel)
 
 
 def test_several_long_lines_in_rounds():
@@ -164,6 +166,8 @@ def test_totals_begin_anew_after_runs_of_vectors(inclusive, splits):
         x, init = (one.astype("float32") for one in arrays((length,), 0))
         x[RNG.random(length) < 0.9] = 0
         check(op, x, init, kernel=kernel)
+        # What is read beyond a chunk shows where a chunk has none of its own.
+        check(op, np.where(np.arange(length) % 2560 < 2500, 0, x), init, kernel=kernel)
 
 
 def test_roundings_of_a_long_sum_are_few():
