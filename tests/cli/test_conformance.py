@@ -34,5 +34,5 @@ def test_table_json_and_page(command, toy, tmp_path):
     text = page.read_text()
     assert "old" not in text
     assert "| Refused | int32 |  |  | 1 |" in text
-    assert "| 1 | refused | TVM | axis N of '…' \\| &lt;y> | refused |" in text
+    assert "| 1 | refused | TVM | axis N of '...' \\| &lt;y> | refused |" in text
     assert command("conformance", "toy", "--only", "right", *files[:2]).status == 0
