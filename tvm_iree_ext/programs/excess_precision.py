@@ -1,8 +1,8 @@
 """Values of 16-bit floats that a kernel only hands on to itself, in float32: not rounded.
 
-So XLA and PyTorch's compiler fuse operators: a value is rounded where it goes to memory, and not
-after each step.  That is nearer to what the formula says, and saves what rounding costs, which for
-bfloat16 is ten instructions a step.  What is compared with another value, or made whole, is
+So PyTorch's compiler fuses operators, and XLA may: a value is rounded where it goes to memory, and
+not after each step.  That is nearer to what the formula says, and saves what rounding costs, which
+for bfloat16 is ten instructions a step.  What is compared with another value, or made whole, is
 rounded as the program says: a test for what is equal to a stored value would fail otherwise.
 """
 

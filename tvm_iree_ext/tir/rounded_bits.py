@@ -8,12 +8,8 @@ So programs hold the call until code is made: then the number is bound to a vari
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.tir.tir_expressions import Expr
 
 BFLOAT16_BITS = "tvm_iree_ext.bfloat16_bits"
 """The operator: of float32, the nearest bfloat16 (ties to even; a NaN stays one) as uint16."""
@@ -22,15 +18,15 @@ _PURE = 1  # TVM's CallEffectKind::kPure
 _QUIET_NAN = 0x7FC0
 
 
-def bfloat16_bits(value: Expr) -> Expr:
+def bfloat16_bits(value: ir.Expr) -> ir.Expr:
     """The call for a float32, or for a vector of them."""
     return ir.Call(_operator(), [value], ret_ty=_like(value, "uint16").ty)
 
 
-def expanded(single: Expr, share: Callable[[Expr], Expr] = lambda value: value) -> Expr:
+def expanded(single: ir.Expr, share: Callable[[ir.Expr], ir.Expr] = lambda value: value) -> ir.Expr:
     """What the call stands for; ``share`` makes what is used more than once cheap to repeat."""
 
-    def const(number: int) -> Expr:
+    def const(number: int) -> ir.Expr:
         return _like(single, "uint32", number)
 
     single = share(single)
@@ -40,7 +36,7 @@ def expanded(single: Expr, share: Callable[[Expr], Expr] = lambda value: value) 
     return tirx.Cast(_like(single, "uint16").ty, chosen)
 
 
-def _like(value: Expr, dtype: str, number: int = 0) -> Expr:
+def _like(value: ir.Expr, dtype: str, number: int = 0) -> ir.Expr:
     """A number of a type, in as many lanes as a value has."""
     lanes = int(value.ty.dtype.lanes)
     scalar = tirx.const(number, dtype)

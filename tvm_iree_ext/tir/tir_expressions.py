@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.tir.rounded_bits import expanded
 from tvm_iree_ext.tir.small_floats import widened
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
@@ -111,12 +112,4 @@ def bits(value: Expr, dtype: str) -> Expr:
         return tirx.reinterpret(word, tirx.const(pattern - (1 << 64), "int64"))
     if dtype != "bfloat16":
         return tirx.reinterpret(of(word), cast(value, dtype))
-    # By hand, as in cast: to the nearest, ties to even; a NaN stays one.
-    single = cast(value, "float32")
-    wide = tirx.reinterpret(of("uint32"), single)
-
-    def const(number: int) -> Expr:
-        return splat(tirx.const(number, "uint32"), lanes)
-
-    rounded = (wide + const(0x7FFF) + ((wide >> const(16)) & const(1))) >> const(16)
-    return tirx.Cast(of("uint16"), tirx.Select(tirx.isnan(single), const(0x7FC0), rounded))
+    return expanded(cast(value, "float32"))  # by hand, as in cast

@@ -90,7 +90,7 @@ class Imported:
     their caller gives.  ``fallbacks`` are operations that became less than they might have.
     ``states`` are tensors that the program keeps between calls, and what they begin as.
     ``excess_precision`` lets a kernel compute in float32 with values of 16-bit floats that do not
-    leave it, as XLA and PyTorch's compiler do; the dialects round after each operation.
+    leave it, as PyTorch's compiler does; the dialects round after each operation.
     """
 
     name: str
