@@ -26,6 +26,7 @@ from tvm_iree_ext.frontends.jax_lapack import without_lapack
 from tvm_iree_ext.frontends.mhlo_text import as_stablehlo
 from tvm_iree_ext.frontends.stablehlo_complex import complex_operations
 from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
+from tvm_iree_ext.frontends.stablehlo_transforms import declared_transforms
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
 from tvm_iree_ext.mlir.importing.imported import Imported
@@ -259,7 +260,8 @@ def _refuse_unsigned_products(text: str) -> None:
 
 def _taken(text: str) -> str:
     """The text of a module in forms that IREE's front end takes and computes rightly."""
-    return without_lapack(complex_operations(taken_forms(_widened_by_signed(text))))
+    text = complex_operations(taken_forms(_widened_by_signed(text)))
+    return declared_transforms(without_lapack(text))
 
 
 def _widened_by_signed(text: str) -> str:

@@ -26,6 +26,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
 from tvm_iree_ext.mlir.dialects.constants import constant
+from tvm_iree_ext.mlir.dialects.declared_ops import declared_op
 from tvm_iree_ext.mlir.dialects.memory_parts import StridedPart, as_number
 from tvm_iree_ext.mlir.dialects.simt_values import argument_shape, distributed, gathered
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
@@ -242,6 +243,8 @@ def call(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     name = str(op.attributes["callee"])
     called = scope.program.functions.get(name)
     if called is None or not has_body(called):
+        if (found := declared_op(scope, op)) is not None:
+            return found
         raise Unsupported(f"calls @{name}, which has no body here")
     if scope.depth >= MOST_DEPTH:
         raise Unsupported(f"calls @{name} in calls of depth {MOST_DEPTH}; does it call itself?")

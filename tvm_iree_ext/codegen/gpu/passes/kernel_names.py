@@ -1,7 +1,8 @@
-"""Give numbers that a kernel takes names that CUDA C++ has not.
+"""Give what a kernel takes names that CUDA C++ takes.
 
-For TVM's CUDA printer alone, which writes a parameter's name as it is: an extent called ``half``
-hides the type of that name, and one called ``min`` the function.
+For TVM's CUDA printer alone, which writes names as they are.  A parameter called ``half`` hides the
+type of that name, and one called ``min`` the function.  Dynamic shared memory is declared
+``extern``, so that kernels of one source that call theirs the same must have it of one type.
 """
 
 import re
@@ -27,10 +28,17 @@ _VECTOR = re.compile(r"(u?(char|short|int|long|longlong)|float|double|half|fp8_e
 def name_apart_from_cuda(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
-    """``half`` becomes ``half_``."""
+    """``half`` becomes ``half_``, and dynamic shared memory has the kernel's name in its own."""
     renamed = {
         one: tirx.Var(f"{one.name}_", one.ty) for one in func.params if _is_taken(str(one.name))
     }
+    kernel = (func.attrs or {}).get("global_symbol", "")
+
+    def see(node: tirx.AllocBuffer) -> None:
+        if node.buffer.scope() == "shared.dyn":
+            renamed[node.buffer] = tirx.Var(f"{node.buffer.name}_of_{kernel}", node.buffer.ty)
+
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, see))
     if not renamed:
         return func
     params = [renamed.get(one, one) for one in func.params]
