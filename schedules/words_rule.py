@@ -9,6 +9,7 @@ from tvm.target import Target
 from tvm_iree_ext.base.lowering_config import LoweringConfig
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.space import TuningSpace
+from tvm_iree_ext.tir.tensor_scalars import with_wide_scalars_in_memory
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,12 @@ class InWords:
         return space
 
     def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The rule's module, of words.
+        """The rule's module, of words; those that no call passes by value are read from memory.
 
         Raises:
             ScheduleError: as the rule.
         """
         module: ir.IRModule = self.rule.lower(op.in_words, target, config)
-        return module
+        variable = module.get_global_var(op.entry)
+        function = with_wide_scalars_in_memory(module[variable])
+        return ir.IRModule({**module.functions, variable: function}, attrs=module.attrs)

@@ -49,7 +49,7 @@ ALLOWED = {
     f" .schedules.base .schedules.emit .schedules.shared {TVM}",
     "schedules.gpu": f"{SPEAK} .targets .intrin .codegen"
     f" .schedules.base .schedules.emit .schedules.shared {TVM}",
-    "schedules": f".ops .schedules.base .schedules.cpu .schedules.gpu {TVM}",
+    "schedules": f".ops .tir .schedules.base .schedules.cpu .schedules.gpu {TVM}",
     "catalog": ".layout .ops .reference numpy ml_dtypes",
     "registry": ".catalog",
     "records": ".ops .targets .runtime .schedules .schedules.base tvm",

@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import alignment_bytes
 from tvm_iree_ext.base.signature import Shape
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import passed_dtype
@@ -136,7 +136,7 @@ def declare(
             )
             continue
         shape = [i64(symbols[e] if isinstance(e, str) else e) for e in operand.shape]
-        buffer = I.buffer(shape, operand.dtype, align=max(align, item_bytes(operand.dtype)))
+        buffer = I.buffer(shape, operand.dtype, align=max(align, alignment_bytes(operand.dtype)))
         declared.append((operand, shape, I.arg(operand.name, buffer)))
     flats = {}
     for operand, shape, buffer in declared:
@@ -144,7 +144,7 @@ def declare(
             [i64(emit.product([known(e) or e for e in shape]))],
             operand.dtype,
             data=buffer.data,
-            align=max(align, item_bytes(operand.dtype)),
+            align=max(align, alignment_bytes(operand.dtype)),
         )
         flats[operand.name] = make(flat)
         IRBuilder.name(operand.name, flats[operand.name].buffer)

@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import alignment_bytes
 from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.base.block_nests import in_range
 from tvm_iree_ext.ops.base.parameters import Parameters
@@ -42,7 +42,7 @@ class FlatBuffer:
         """A view of a buffer."""
         count = emit.product([known(e) or e for e in buffer.shape])
         dtype = str(buffer.dtype)
-        view = I.decl_buffer([i64(count)], dtype, data=buffer.data, align=item_bytes(dtype))
+        view = I.decl_buffer([i64(count)], dtype, data=buffer.data, align=alignment_bytes(dtype))
         IRBuilder.name(f"flat_{buffer.name}", view)
         return FlatBuffer(view, dtype)
 

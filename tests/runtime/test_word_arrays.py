@@ -59,6 +59,50 @@ def test_numbers_are_passed_by_value_as_words(dtype, number):
         run(source, np.datetime64(1, "ns"))
 
 
+def test_numbers_of_128_bits_are_read_from_memory():
+    tiled = ops.pack(
+        ops.TensorType((1,), "complex128"),
+        inner_dims_pos=[0],
+        inner_tiles=[2],
+        padding_value="operand",
+    )
+    run, source = ext.build(tiled), np.array([1j])
+    for given in (
+        2,
+        -0.5j,
+        1 - 2j,
+        np.complex128(1 - 2j),
+        np.array(1 - 2j),
+        torch.tensor(1 - 2j, dtype=torch.complex128),
+    ):
+        assert run(source, given).tolist() == [[1j, complex(given)]]
+    with pytest.raises(CallError, match="padding_value is complex64; expected complex128"):
+        run(source, np.complex64(1))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_arrays_lie_where_numpy_puts_their_parts(dtype):
+    """NumPy takes a complex array for aligned where its parts are."""
+    item = np.dtype(dtype).itemsize
+    memory = np.zeros(65 * item, np.uint8)
+    first = (item // 2 - memory.ctypes.data) % item
+    x = memory[first : first + 64 * item].view(dtype)
+    x[:] = np.arange(64) + 1j
+    assert x.flags.aligned
+    assert x.ctypes.data % item == item // 2
+    run = ext.build(ops.scan(ops.TensorType((64,), dtype), "add", dimension=0))
+    np.testing.assert_array_equal(run(x)[0], np.cumsum(x))
+    tensors = torch.from_numpy(x)
+    assert torch.equal(run(tensors)[0], torch.cumsum(tensors, 0))
+    out = np.empty((), dtype)
+    if dtype == "complex64":
+        with pytest.raises(CallError, match="output is misaligned; expected a multiple of 8"):
+            run(x, out=(x, out))
+    else:
+        run(np.zeros(64, dtype), out=(x, out))
+        assert not x.any()
+
+
 def test_a_padding_of_128_bits_keeps_its_highest_bits():
     tiled = ops.pack(
         ops.TensorType((1,), "complex128"), inner_dims_pos=[0], inner_tiles=[2], padding_value=-4.0

@@ -145,6 +145,11 @@ def item_bytes(name: str) -> int:
     return numpy_dtype(name).itemsize
 
 
+def alignment_bytes(name: str) -> int:
+    """The bytes of which addresses of elements are multiples: words of 128 bits are two of 64."""
+    return min(item_bytes(name), 8)
+
+
 def limits(name: str) -> tuple[float, float]:
     """The least and the largest finite number of a type that is not complex."""
     kind = numpy_dtype(name)

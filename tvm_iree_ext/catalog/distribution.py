@@ -138,7 +138,7 @@ def random_to_simt(rng: Generator) -> tuple[Distribution, dict[str, Any]]:
     whole = np.asarray(random_array(rng, _smaller(rng, layout), dtype))
     operands: dict[str, Any] = {"input": whole}
     padding: Any = bool(rng.random() < 0.5) if dtype == "bool" else int(rng.integers(0, 5))
-    if rng.random() < 0.3 and dtype != "complex128":  # which no call passes by value
+    if rng.random() < 0.3:
         operands["padding"], padding = padding, "operand"
     op = ops.vector_ext.to_simt(
         whole,

@@ -135,8 +135,7 @@ def _of_sizes(
     flat = _some_passed(rng, "size", [one for group in sizes for one in group], operands)
     named = iter(flat)
     kernel = attributes.pop("kernel_size")
-    # A call gives numbers of 64 bits at most.
-    padding = pick(rng, (1 if source.dtype == "complex128" else "operand", 1, None))
+    padding = pick(rng, ("operand", 1, None))
     if padding == "operand":
         operands["pad_value"] = source.dtype == "bool" or pick(rng, (0, 3))
     elif source.dtype == "bool" and padding:

@@ -66,11 +66,9 @@ def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]
     )
     divisible = all(e % t == 0 for e, t in zip(shape, by_dim, strict=True))
     if packs:
-        value = _value(rng, dtype)
-        passed = value if dtype == "complex128" else "operand"
-        padding = pick(rng, (passed, value, None))
+        padding = pick(rng, ("operand", _value(rng, dtype), None))
         if padding is None and not divisible:
-            padding = passed
+            padding = "operand"
         op = ops.pack(TensorType(named, dtype), **tiling, padding_value=padding)
         operands = {"input": random_array(rng, shape, dtype)}
         if padding == "operand":

@@ -100,7 +100,7 @@ def random_gather(rng: Generator) -> tuple[Transfer, dict[str, Any]]:
     draft = _Draft(extents, axes, rooms, restricted, list(map(np.asarray, indices)))
     operands, maps, keywords, base = _finish(rng, draft)
     padding = _padding(rng, base.dtype)
-    if rng.random() < 0.3 and base.dtype != "complex128":  # which no call passes by value
+    if rng.random() < 0.3:
         operands["padding"], padding = padding, "operand"
     op = ops.vector_ext.transfer_gather(
         base,

@@ -106,8 +106,8 @@ def _pack(
         (one.name, one.dtype, want[one.name], tolerance[one.name]) for one in op.signature.results
     ]
     arguments = {
-        one.name: _passed(value, one.dtype) if one.role == "scalar" else value
-        for one in op.signature.arguments
+        one.name: _passed(value, one.dtype) if one.role == "scalar" else np.asarray(value)
+        for one in op.passed_signature.arguments
         for value in (operands[one.name],)
     }
     fills = {}

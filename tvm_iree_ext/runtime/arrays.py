@@ -117,7 +117,7 @@ class Port:
             value = np.array(self.number(value), self.numpy)
         if isinstance(value, np.ndarray):
             self.check_numpy(value)
-            if not (value.flags.c_contiguous and value.flags.aligned):
+            if not (value.flags.c_contiguous and self._is_aligned(value)):
                 value = np.array(value, order="C")
             return value.shape, self.tensor(value)
         torch = torch_module()
@@ -160,8 +160,13 @@ class Port:
         words = words_in(np.asarray(memory), self.words)
         return as_tensor(words) if where is None else _exported(words, words.dtype, where)
 
+    def _is_aligned(self, array: np.ndarray) -> bool:
+        """Whether a kernel reads it as it lies: NumPy aligns a complex number as its parts."""
+        is_numpys = bool(array.flags.aligned)
+        return is_numpys and not (self.words and array.ctypes.data % self.passed_item)
+
     def _alignment(self, tensor: Any) -> int:
-        return self.item if tensor.__dlpack_device__()[0] == _CPU else _GPU_ALIGNMENT
+        return self.passed_item if tensor.__dlpack_device__()[0] == _CPU else _GPU_ALIGNMENT
 
     def take_out(self, value: Any) -> tuple[Shape, Any]:
         """The shape of an array that the caller wants filled, and what the kernel takes for it.
@@ -169,17 +174,17 @@ class Port:
         Raises:
             CallError: for one that the kernel cannot write in place.
         """
-        torch, alignment = torch_module(), self.item
+        torch, alignment = torch_module(), self.passed_item
         if isinstance(value, np.ndarray):
             self.check_numpy(value)
             if not value.flags.writeable:
                 raise CallError(f"{self.name} is read-only; expected an array to be written")
-            contiguous, aligned = value.flags.c_contiguous, value.flags.aligned
-            tensor = self.tensor(value) if value.flags.carray else None
+            contiguous, aligned = value.flags.c_contiguous, self._is_aligned(value)
+            tensor = self.tensor(value) if contiguous and aligned else None
         elif torch is not None and isinstance(value, torch.Tensor):
             self.check_torch(value, torch)
             contiguous = value.is_contiguous() and not (value.is_neg() or value.is_conj())
-            alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
+            alignment = self.passed_item if value.is_cpu else _GPU_ALIGNMENT
             aligned = address(self.name, value, torch) % alignment == 0
             tensor = value.detach() if value.requires_grad else value
             tensor = self.in_words(tensor, value) if contiguous else None
@@ -280,7 +285,7 @@ class Port:
             array = array.detach()
         if not array.is_contiguous() or array.is_neg() or array.is_conj():
             array = array.resolve_conj().resolve_neg().contiguous()
-        alignment = self.item if array.is_cpu else _GPU_ALIGNMENT
+        alignment = self.passed_item if array.is_cpu else _GPU_ALIGNMENT
         return array.clone() if address(self.name, array, torch) % alignment else array
 
     def read_dlpack(self, value: Any, read: Callable[[Any], Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import alignment_bytes, item_bytes
 from tvm_iree_ext.ops.base.comparators import region_dtype
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.topk.topk import Topk
@@ -51,7 +51,7 @@ class TopkLines:
                 [i64(self.sizes[name])],
                 stored(str(buffer.dtype)),
                 data=buffer.data,
-                align=item_bytes(str(buffer.dtype)),
+                align=alignment_bytes(str(buffer.dtype)),
             )
             for name, buffer in self.parameters.items()
         }

@@ -254,6 +254,52 @@ func.func @main(%s: tensor<4x50xf32>, %m: tensor<4xf32>, %t: tensor<4xf32>, %c: 
     np.testing.assert_allclose(total, want, 1e-5)
 
 
+@pytest.mark.parametrize(
+    ("scores", "largest", "total"), [("f64", "f32", "f32"), ("f32", "f64", "f32")]
+)
+def test_operands_of_an_exp_reduction_have_types_of_their_own(scores, largest, total, tmp_path):
+    narrowed = "%w = arith.truncf %e : f64 to f32"
+    weight, read_weight = ("%w", narrowed) if scores != total else ("%e", "")
+    text = f"""
+func.func @main(%s: tensor<4x50x{scores}>, %m: tensor<4x{largest}>, %t: tensor<4x{total}>)
+    -> (tensor<4x{largest}>, tensor<4x{total}>) {{
+  %0:2 = iree_linalg_ext.exp_reduction {{
+    indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>,
+      affine_map<(m, k) -> (m)>],
+    iterator_types = [#iree_linalg_ext.iterator_type<parallel>,
+      #iree_linalg_ext.iterator_type<reduction>],
+    exp_reduced_operands = [1]
+  }} ins(%s : tensor<4x50x{scores}>) outs(%m, %t : tensor<4x{largest}>, tensor<4x{total}>) {{
+  ^bb0(%e: {scores}, %old: {largest}, %sum: {total}):
+    {read_weight}
+    %next = arith.addf {weight}, %sum : {total}
+    iree_linalg_ext.yield %old, %next : {largest}, {total}
+  }} -> tensor<4x{largest}>, tensor<4x{total}>
+  return %0#0, %0#1 : tensor<4x{largest}>, tensor<4x{total}>
+}}"""
+    names = {"f32": "float32", "f64": "float64"}
+    s = RNG.standard_normal((4, 50)).astype(names[scores])
+    program = build_program(import_module(read(text)), folder=tmp_path / "p")
+    inits = np.full(4, -9, names[largest]), np.zeros(4, names[total])
+    most, sums = program(s, *inits)
+    np.testing.assert_array_equal(most, s.max(1).astype(most.dtype))
+    np.testing.assert_allclose(sums, np.exp2(s - s.max(1, keepdims=True)).sum(1), 1e-5)
+
+
+def test_a_region_of_f32_over_scores_of_f64(tmp_path):
+    text = attention(
+        "f64",
+        ("f64", "%scale = arith.constant 0.5 : f64"),
+        "%y = math.tanh %x : f32\n    iree_linalg_ext.yield %y : f32",
+        "%unused: f64",
+    )
+    q, k, v = (RNG.standard_normal(shape) for shape in ((2, 5, 8), (2, 7, 8), (2, 7, 4)))
+    scores = np.tanh(0.5 * np.log2(np.e) * q @ k.transpose(0, 2, 1)) * np.log(2)
+    program = build_program(import_module(read(text)), folder=tmp_path / "p")
+    found = program(q, k, v, np.zeros((2, 5, 4)), 0.0)
+    np.testing.assert_allclose(found, softmax(scores) @ v, atol=1e-6)
+
+
 def test_numbers_in_the_region_of_a_custom_op(tmp_path):
     text = """
 func.func @main(%x: tensor<8xf32>, %o: tensor<8xf32>, %c: f32) -> tensor<8xf32> {

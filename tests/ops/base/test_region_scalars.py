@@ -135,6 +135,17 @@ CASES = {
             "original": np.zeros((4, 3), "complex64"),
         },
     ),
+    "a complex number of 128 bits": (
+        ops.scan(
+            ops.TensorType((4, 30), "complex128"), ops.region("arg0 * c + arg1", c="complex128"),
+            dimension=1,
+        ),
+        {
+            "input": floats(4, 30) + 1j * floats(4, 30).astype("float64"),
+            "accumulator_init": floats(4) * (1j + np.zeros(4)),
+            "c": 0.5 - 0.25j,
+        },
+    ),
     "a padding of 8 bits": (
         ops.map_load(
             ops.TensorType((3, 5), "f8E4M3FN"), (5, 6),
@@ -206,7 +217,6 @@ def test_a_pickled_op_is_lowered_as_the_first(tmp_path):
     ("make", "says"),
     [
         (lambda: ops.region("arg0", arg1="float32"), "a scalar is named 'arg1'"),
-        (lambda: ops.region("arg0", c="complex128"), "take its parts as two numbers of float64"),
         (
             lambda: ops.scan((4,), ops.region("arg0 + input", input="float32")),
             "the region's input is an operand's name, too",

@@ -67,8 +67,12 @@ def weighted(rng: np.random.Generator, text: str, dtype: str) -> tuple[RegionLik
     kind = dtypes.number_dtype(dtype)
     if not is_whole:
         is_wide = dtype in ("float64", "complex128")
-        kind = "float64" if is_wide else pick(rng, ("float16", "bfloat16", "float32"))
-    numbers = {"weight": pick(rng, (0, 1, 3) if is_whole else (0.5, -0.375, 0.0))}
+        kinds = ("float64",) if is_wide else ("float16", "bfloat16", "float32")
+        kind = pick(rng, (*kinds, dtype) if dtype in dtypes.COMPLEX else kinds)
+    values: tuple[complex, ...] = (0, 1, 3) if is_whole else (0.5, -0.375, 0.0)
+    if kind in dtypes.COMPLEX:
+        values = (0.5, 0.5j, -0.375 + 0.25j)
+    numbers = {"weight": pick(rng, values)}
     return as_given(rng, text, {"weight": kind}), numbers
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import ir, tirx
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.base.dtypes import FLOATS8, WORDS
+from tvm_iree_ext.base.dtypes import FLOATS, FLOATS8, WORDS
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.mlir.base.elements import Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
@@ -111,12 +111,29 @@ def region_of(scope: Scope, block: form.ParsedBlock, operands: dict[str, Value])
             for value, argument in zip(own, block.arguments, strict=True)
         ]
         found = Evaluator(context, scope.value, known).run(block, held)
-        found = [
-            number_words.ComplexNumber(*one) if isinstance(one, Pair) else one for one in found
-        ]
+        # The last arguments are what is yielded as it was, a comparator's but for its type.
+        shown = zip(own[-len(found) :], held[-len(found) :], strict=True)
+        found = [_as_shown(one, *last) for one, last in zip(found, shown, strict=True)]
         return found[0] if len(found) == 1 else tuple(found)
 
     return captured.region(region, dims)
+
+
+def _as_shown(value: Any, argument: Any, held: Any) -> Any:
+    """What a region yields, in the type in which an op shows it the argument.
+
+    That is wider than in the text where another operand is; what the text yields as it came, comes
+    as it was shown.
+    """
+    if isinstance(value, Pair):
+        return number_words.ComplexNumber(*value)
+    if value is held:
+        return argument
+    if isinstance(argument, ir.Expr):
+        came, shown = str(value.ty.dtype), str(argument.ty.dtype)
+        if came != shown and {came, shown} <= {*FLOATS}:
+            return tirx.Cast(shown, value)
+    return value
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -17,7 +16,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text
 from tvm_iree_ext.ops.base.region_scalars import RegionScalar
 from tvm_iree_ext.ops.base.regions import Region
-from tvm_iree_ext.ops.base.words import over_words, passed_words
+from tvm_iree_ext.ops.base.words import over_words, passed_operand
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
 _MOST_BYTES = 1 << 47  # of an operand: what a process can address
@@ -114,10 +113,7 @@ class Op(ABC):
         if self.in_words is self:
             return self.signature
         return Signature(
-            tuple(
-                dataclasses.replace(one, words=passed_words(one, self.own_numbers))
-                for one in self.signature.operands
-            )
+            tuple(passed_operand(one, self.own_numbers) for one in self.signature.operands)
         )
 
     def prim_func(self) -> tirx.PrimFunc:

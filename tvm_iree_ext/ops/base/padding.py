@@ -23,11 +23,6 @@ def check_padding(op: str, name: str, value: object, dtype: str) -> Padding:
         OpError: otherwise.
     """
     if isinstance(value, str) and value == "operand":
-        if dtype == "complex128":
-            raise OpError(
-                f"{op}: {name} is an operand of {dtype}; expected a number: kernels are called"
-                " with numbers of 64 bits at most"
-            )
         return "operand"
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]

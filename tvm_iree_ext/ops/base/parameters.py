@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import alignment_bytes
 from tvm_iree_ext.base.signature import Extent, evaluate
 from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.region_scalars import with_bound_scalars
+from tvm_iree_ext.tir.tensor_scalars import WIDE, with_wide_scalars_in_memory
 from tvm_iree_ext.tir.tvm_modules import I, ir, ir_builder, tirx
 
 
@@ -47,7 +48,7 @@ class Parameters:
                 continue
             extents = (_evaluated(e, symbols) for e in operand.shape)
             shape = [tirx.const(e, index_dtype) if isinstance(e, int) else e for e in extents]
-            align_bytes = max(align, item_bytes(operand.dtype))
+            align_bytes = max(align, alignment_bytes(operand.dtype))
             buffer = I.buffer(shape, operand.dtype, align=align_bytes)
             buffers[operand.name] = I.arg(operand.name, buffer)
         return Parameters(symbols, buffers, scalars)
@@ -80,14 +81,18 @@ def emits_canonical(emit: E) -> E:
         with ir_builder.IRBuilder() as builder, I.prim_func(s_tir=True):
             emit(op, Parameters.declare(op))
         made = builder.get()
-        return with_bound_scalars(made, op.region_scalars) if op.region_scalars else made
+        made = with_bound_scalars(made, op.region_scalars) if op.region_scalars else made
+        return with_wide_scalars_in_memory(made)
 
     canonical.register(prim_func)
     return emit
 
 
 def passed_dtype(dtype: str) -> str:
-    """The type in which a scalar of ``dtype`` is passed: the calling convention has no others."""
-    if dtype == "bool":
-        return "bool"
+    """The type in which a scalar of ``dtype`` is passed: the calling convention has no others.
+
+    Words of 128 bits are read from memory (:func:`.with_wide_scalars_in_memory`).
+    """
+    if dtype in ("bool", WIDE):
+        return dtype
     return "float64" if dtype.startswith(("float", "bfloat")) else "int64"

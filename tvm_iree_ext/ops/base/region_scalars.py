@@ -21,6 +21,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.tir import number_words
+from tvm_iree_ext.tir.tir_expressions import cast
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 _ARGUMENT = re.compile(r"(arg|d)\d+")
@@ -47,20 +48,14 @@ def region(
             a text names them ``d0``, ``d1`` and so on.  Of attention only.
         scalars: the numbers' element types, by names that become operands of the op.  Half floats
             and those of 8 bits are seen as float32, integers of 4 bits as those of 8, and complex
-            numbers as such, as elements are.  Of complex128 the parts are given, as two float64:
-            calls pass 64 bits by value.
+            numbers as such, as elements are.
 
     Raises:
         OpError: for a name or a type that cannot be.
     """
-    for name, dtype in scalars.items():
+    for name in scalars:
         if _ARGUMENT.fullmatch(name) or not name.isidentifier() or keyword.iskeyword(name):
             raise OpError(f"region: a scalar is named {name!r}; expected a name of its own")
-        if canonical(dtype) == "complex128":
-            raise OpError(
-                f"region: {name} is of {dtype}; expected another type: calls pass numbers of 64"
-                " bits at most; take its parts as two numbers of float64"
-            )
     if not isinstance(dims, Sequence) or not all(isinstance(dim, int) for dim in dims):
         raise OpError(f"region: dims are {dims!r}; expected numbers of iteration dims")
     kinds = {name: canonical(dtype) for name, dtype in scalars.items()}
@@ -107,7 +102,7 @@ class RegionScalar:
             if str(passed.ty.dtype) == "float64":  # to an op that takes the type as numbers
                 word = number_words.encoded(tirx.Cast("float32", passed), self.dtype)
             else:
-                word = tirx.Cast(WORDS[self.dtype], passed)
+                word = cast(passed, WORDS[self.dtype])
             number = number_words.decoded(word, self.dtype)
             return dict(zip(self.variables, number_words.parts_of(number), strict=True))
         (own,) = self.variables
@@ -124,11 +119,15 @@ class TakesScalars(Protocol):
 
 
 def with_bound_scalars(function: tirx.PrimFunc, scalars: Sequence[RegionScalar]) -> tirx.PrimFunc:
-    """The function whose region reads its numbers from the function's parameters."""
-    parameters = {one.name: one for one in function.params}
+    """The function whose region reads its numbers from the function's parameters.
+
+    Those that it has in memory are bound already.
+    """
+    parameters = {p.name: p for p in function.params if isinstance(p.ty, ir.PrimType)}
     values: dict[ir.Var, ir.Expr] = {}
     for one in scalars:
-        values |= one.values(parameters[one.name])
+        if one.name in parameters:
+            values |= one.values(parameters[one.name])
     return function.with_body(
         tvm_ffi.structural_map(function.body, (ir.Var, lambda var: values.get(var, var)))
     )

@@ -46,12 +46,14 @@ def over_words(op: Any, own: Collection[str]) -> Any:
     return dataclasses.replace(op, **made)
 
 
-def passed_words(operand: Operand, own: Collection[str]) -> str:
-    """The words in which a kernel takes an operand's elements; none where they are its numbers.
+def passed_operand(operand: Operand, own: Collection[str]) -> Operand:
+    """An operand as a kernel takes it: in words, where those are not its numbers.
 
-    Words of 128 bits are two of 64.
+    Words of 128 bits are two of 64, and lie in memory: no call passes so many by value.
     """
     if operand.dtype not in WORDS or operand.dtype in own:
-        return ""
+        return operand
     word = WORDS[operand.dtype]
-    return _HALVES.get(word, word)
+    is_in_memory = operand.role == "scalar" and word in _HALVES
+    role = "input" if is_in_memory else operand.role
+    return dataclasses.replace(operand, words=_HALVES.get(word, word), role=role)

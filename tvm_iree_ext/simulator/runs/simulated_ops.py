@@ -179,7 +179,7 @@ def simulate_op(
     module = rule.lower(op, resolved, config or rule.heuristic(op, resolved))
     signature = op.passed_signature
     shapes = [
-        None if operand.role == "scalar" else operands[operand.name].shape
+        None if operand.role == "scalar" else np.shape(operands[operand.name])
         for operand in signature.arguments
     ]
     bound = {**signature.bind(op.name, shapes), **(extents or {})}
@@ -200,7 +200,8 @@ def simulate_op(
             kind = numpy_dtype(operand.dtype)
             given[operand.name] = word_of(given[operand.name], kind, operand.words)
         elif operand.words:  # over the same memory
-            given[operand.name] = words_in(given[operand.name], operand.words)
+            array = np.asarray(given[operand.name], numpy_dtype(operand.dtype))
+            given[operand.name] = words_in(array, operand.words)
     done = simulate_function(function, resolved, given, workgroups=workgroups)
     if compiled:
         compile_device(function, resolved).plan()

@@ -160,12 +160,6 @@ def custom_op(
         as_tensor(_NAME, f"output{i}", one, dtype, allowed, least=0)
         for i, one in enumerate(outputs)
     ]
-    for i, kind in enumerate(ins):
-        if not kind.shape and kind.dtype == "complex128":
-            raise OpError(
-                f"{_NAME}: input{i} is a number of complex128; expected another type or rank 1:"
-                " calls pass numbers of 64 bits at most"
-            )
     if not outs:
         raise OpError(f"{_NAME}: has no output; expected at least one")
     for i, kind in enumerate(outs):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.dtypes import alignment_bytes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
@@ -18,6 +18,7 @@ from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import (
     put,
 )
 from tvm_iree_ext.tir import number_words
+from tvm_iree_ext.tir.tensor_scalars import with_wide_scalars_in_memory
 from tvm_iree_ext.tir.tir_expressions import i64
 from tvm_iree_ext.tir.tvm_modules import I, ir_builder, tirx
 
@@ -35,7 +36,7 @@ Builder: TypeAlias = "Callable[[Sequence[Expr], Mapping[Expr, int]], TileBuilder
 @canonical.register(CustomOp)
 def canonical_custom_op(op: CustomOp) -> tirx.PrimFunc:
     """The PrimFunc with a single tile: what every tiling must equal."""
-    return tiled(op, {}, _serial, TileBuilder)
+    return with_wide_scalars_in_memory(tiled(op, {}, _serial, TileBuilder))
 
 
 def _serial(count: Expr) -> AbstractContextManager[Any]:
@@ -85,7 +86,7 @@ class _CustomOpFunction:
                 self.operands[operand.name] = var
                 continue
             shape = [symbols[e] if isinstance(e, str) else i64(e) for e in operand.shape]
-            buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+            buffer = I.buffer(shape, operand.dtype, align=alignment_bytes(operand.dtype))
             self.operands[operand.name] = I.arg(operand.name, buffer)
         kinds = enumerate(op.iterator_types)
         split = [(dim, kind.name) for dim, kind in kinds if dim in tile_sizes]
