@@ -71,6 +71,11 @@ def test_links_that_others_put_among_temporary_files_are_not_followed(temporary)
 
 
 def test_no_code_makes_temporary_folders_of_its_own():
-    folders = [Path(package.__file__).parent for package in (tvm_iree_ext, schedules, tuning)]
-    texts = {path: path.read_text() for folder in folders for path in folder.rglob("*.py")}
-    assert [p for p, text in texts.items() if re.search("mkdtemp|TemporaryDirectory", text)] == []
+    folders = [
+        Path(package.__file__).resolve().parent for package in (tvm_iree_ext, schedules, tuning)
+    ]
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    assert len(paths) > 900  # a folder of links looks empty
+    makers = [p for p in paths if re.search("mkdtemp|TemporaryDirectory", p.read_text())]
+    # A pack for another machine holds the runtime alone, and what it leaves goes with the loan.
+    assert [path for path in makers if path.parent.name != "on_gpu"] == []

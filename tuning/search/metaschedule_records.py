@@ -4,8 +4,6 @@ What a rule makes of a config is no sequence of schedule primitives: a trace car
 the block that stands for the op (:mod:`.trace_carrier`). Replayed by TVM alone it changes nothing.
 """
 
-import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
+from tvm_iree_ext.base.atomic_folder import move_over, staging, sync
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.records.metaschedule_lines import RECORD, TUNING_RECORDS, WORKLOADS
 from tvm_iree_ext.records.record import Record
@@ -35,13 +34,15 @@ def write_metaschedule(records: Iterable[Record], folder: PathLike) -> int:
         raise TuningError(f"{folder} is there, and is no database of MetaSchedule's; name another")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
-            made = Path(place) / "database"
+        with staging(folder.parent) as place:
+            made = place / "database"
             made.mkdir()
             count = _fill(made, records)
+            sync(made)
             if folder.exists():
-                shutil.move(folder, Path(place) / "old")
-            made.rename(folder)
+                move_over(made, folder)
+            else:
+                made.rename(folder)
     except OSError as error:
         raise TuningError(f"cannot write to {folder}: {error.strerror or error}") from error
     return count

@@ -39,7 +39,7 @@ def add_build(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "op",
-        metavar="OP|FILE.mlir|FILE.onnx",
+        metavar="OP|FILE.mlir|FILE.onnx|FILE.pt2",
         help="an op as 'tvm-iree-ext list' shows it, matmul, or a program",
     )
     add_op_arguments(parser)

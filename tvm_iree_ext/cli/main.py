@@ -30,6 +30,7 @@ COMMANDS = {
     "list": "list",
     "build": "build",
     "import": "programs",
+    "support": "support",
     "run": "run",
     "profile": "profile",
     "run-checks": "programs",

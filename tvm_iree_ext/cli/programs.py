@@ -1,4 +1,4 @@
-"""``tvm-iree-ext import``, ``run-checks``, ``check-programs``: programs of MLIR and ONNX."""
+"""``tvm-iree-ext import``, ``run-checks``, ``check-programs``: whole programs."""
 
 import argparse
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ def add_import(commands: argparse._SubParsersAction) -> None:
     """Add the command ``import``."""
     parser = commands.add_parser(
         "import",
-        help="show what a program of MLIR or ONNX becomes",
-        description="Read and import a file of MLIR, as IREE's front ends make it, or of ONNX; list"
-        " its functions with their types.",
+        help="show what a program of MLIR, ONNX or PyTorch becomes",
+        description="Read and import a file of MLIR, as IREE's front ends make it, of ONNX, or of"
+        " torch.export.save; list its functions with their types.",
     )
-    parser.add_argument("file", metavar="FILE.mlir|FILE.onnx")
+    parser.add_argument("file", metavar="FILE.mlir|FILE.onnx|FILE.pt2")
     add_input(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--print", action="store_true", help="print the Relax module instead")

@@ -13,7 +13,8 @@ SUFFIXES = (".mlir", ".mlirbc")
 """Suffixes of MLIR files, which tell them from ops and artifacts."""
 
 ONNX = ".onnx"
-PROGRAMS = (*SUFFIXES, ONNX)
+EXPORTED = ".pt2"
+PROGRAMS = (*SUFFIXES, ONNX, EXPORTED)
 """Suffixes of all files that become programs."""
 
 ARRAYS = "an .npz with in0, in1, ... or arrays by the names of the arguments"
@@ -24,11 +25,11 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "run",
         help="run a program or an artifact on the arrays of a file",
-        description="Run an artifact, or a file of MLIR or ONNX that is built first. With --check,"
-        " the results are compared with out0, out1, ... of the same file at the tolerance of their"
-        " element types; the exit status is 1 when one is wrong.",
+        description="Run an artifact, or a file of MLIR, ONNX or PyTorch that is built first. With"
+        " --check, the results are compared with out0, out1, ... of the same file at the tolerance"
+        " of their element types; the exit status is 1 when one is wrong.",
     )
-    parser.add_argument("program", metavar="DIR|FILE.mlir|FILE.onnx")
+    parser.add_argument("program", metavar="DIR|FILE.mlir|FILE.onnx|FILE.pt2")
     add_input(parser)
     parser.add_argument("--inputs", metavar="FILE.npz", help=ARRAYS)
     parser.add_argument("--function", metavar="NAME", help="default: the only one, or main")
@@ -68,11 +69,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def imported_file(file: str, dialect: Any) -> Any:
-    """A file of MLIR or ONNX, imported."""
-    if file.endswith(ONNX):
+    """A file of MLIR, ONNX or PyTorch, imported."""
+    if file.endswith((ONNX, EXPORTED)):
         if dialect is not None:
-            raise UsageError(f"--input says in which dialect a FILE.mlir is; {file} is of ONNX")
-        return ext.frontends.import_onnx(Path(file))
+            raise UsageError(f"--input says in which dialect a FILE.mlir is; {file} is none")
+        if file.endswith(ONNX):
+            return ext.frontends.import_onnx(Path(file))
+        return ext.frontends.import_torch(ext.frontends.read_exported(file))
     if dialect is None:
         return ext.mlir.import_program(Path(file))
     return ext.frontends.import_lowered(Path(file), dialect)

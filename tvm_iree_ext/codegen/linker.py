@@ -11,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import tvm
 from tvm.target import Target
 
 import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
+from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.code_parts import part_count, write_objects
 from tvm_iree_ext.codegen.serial_runtime import serial_runtime
@@ -52,10 +52,10 @@ def compile_library(
     """
     linker = find_linker(str(target.attrs.get("mtriple", "")))
     names = ", ".join(variable.name_hint for variable in mod.get_global_vars())
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         try:
             if tir_pipeline and part_count(mod, target) > 1:
-                objects = write_objects(mod, target, tir_pipeline, Path(folder))
+                objects = write_objects(mod, target, tir_pipeline, folder)
             else:
                 objects = [f"{folder}/kernel.o"]
                 executable = tvm.compile(mod, target=target, tir_pipeline=tir_pipeline)

@@ -32,7 +32,7 @@ from tvm_iree_ext.codegen.float_formats import FORMATS, format_of, integer_of, s
 from tvm_iree_ext.codegen.hyperbolic_tangent import tanh
 from tvm_iree_ext.codegen.math_calls import Rarely, Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
-from tvm_iree_ext.tir.rounded_bits import BFLOAT16_BITS, expanded
+from tvm_iree_ext.tir.rounded_bits import expanded, is_rounding
 
 Expr: TypeAlias = ir.Expr
 
@@ -352,7 +352,7 @@ def lower_vector_math(
 
     def lower(call: ir.Call, share: Share) -> Expr | Rarely | None:
         dtype, name = str(call.ty.dtype), getattr(call.op, "name", "")
-        if name == BFLOAT16_BITS:
+        if is_rounding(call):
             return expanded(call.args[0], share)
         if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
             return wide_math.LOWERINGS[name](*call.args, share)
@@ -368,7 +368,6 @@ def lower_vector_math(
         return function(call.args[0], share)
 
     def is_ours(call: ir.Call) -> bool:
-        name = getattr(call.op, "name", "")
-        return name == BFLOAT16_BITS or name in wide_math.LOWERINGS
+        return is_rounding(call) or getattr(call.op, "name", "") in wide_math.LOWERINGS
 
     return replace_calls(func, lower, is_ours)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from tvm_iree_ext.base.suggestions import did_you_mean
 
 ENTRY = "main"
 """The name of the function that a model becomes."""
+
+Shapes: TypeAlias = Mapping[str, Sequence[int | str | None]]
+"""Extents of inputs by name: numbers, or names and None for what a call says."""
 
 _LARGE = 1024  # bytes of a constant that stands beside the model
 _SIGNED = (*FLOATS, "int8", "int16", "int32", "int64")  # MLIR's own integers have no sign
@@ -82,7 +85,7 @@ class OnnxModel:
 
 def read_model(
     source: Any,
-    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    shapes: Shapes | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> OnnxModel:
     """Read a model, and give all of its values types and shapes as far as ``onnx`` knows them.
@@ -165,7 +168,7 @@ def _bind(graph: Any, constants: Mapping[str, Any]) -> None:
         graph.initializer.append(onnx.numpy_helper.from_array(cast, name))
 
 
-def _reshape(graph: Any, shapes: Mapping[str, Sequence[int | str | None]]) -> None:
+def _reshape(graph: Any, shapes: Shapes) -> None:
     """Give inputs the extents that a caller says."""
     inputs = {one.name: one.type.tensor_type for one in graph.input}
     for name, shape in shapes.items():

@@ -8,7 +8,7 @@ replaced by others (``onnx_rewrites``, or ONNX's own definition), and the front 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.base.garbage import collector_at_rest
 from tvm_iree_ext.frontends.onnx_doors import FrontEndRefusal, through_iree, through_tvm
 from tvm_iree_ext.frontends.onnx_folding import folded
-from tvm_iree_ext.frontends.onnx_model import OnnxModel, read_model
+from tvm_iree_ext.frontends.onnx_model import OnnxModel, Shapes, read_model
 from tvm_iree_ext.frontends.onnx_rewrites import REWRITES
 from tvm_iree_ext.frontends.onnx_rewriting import rewritten
 from tvm_iree_ext.mlir.importing.imported import Imported
@@ -24,7 +24,6 @@ from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime.program import Program
 from tvm_iree_ext.targets.names import TargetLike
 
-_Shapes = Mapping[str, Sequence[int | str | None]]
 _DOORS: Mapping[str, Callable[[OnnxModel], Imported]] = {"IREE": through_iree, "TVM": through_tvm}
 
 
@@ -34,7 +33,7 @@ def from_onnx(
     *,
     target: TargetLike = "llvm",
     folder: Path | str | None = None,
-    shapes: _Shapes | None = None,
+    shapes: Shapes | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> Program:
     """Build a program of a model of ONNX; its initialisers become the program's constants.
@@ -63,29 +62,37 @@ def from_onnx(
 
 @collector_at_rest()
 def import_onnx(
-    model: Any, *, shapes: _Shapes | None = None, constants: Mapping[str, Any] | None = None
+    model: Any, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None
 ) -> Imported:
     """The same, imported and not built."""
-    read = read_model(model, shapes, constants)
+    return taken_by(read_model(model, shapes, constants))[1]
+
+
+def taken_by(model: OnnxModel) -> tuple[str, Imported, OnnxModel]:
+    """The first front end that takes a model, what it gives, and the model that it took.
+
+    Raises:
+        OnnxError: where none does, with the nodes and reasons of each.
+    """
     reasons = []
     for name, door in _DOORS.items():
         try:
-            return _through(door, read)
+            return name, *_through(door, model)
         except FrontEndRefusal as refusal:
             reasons.append(f"{name}'s front end: {refusal}")
     hint = (
         "; instead: axes and extents as constants=, or other operators"
-        if read.inputs
+        if model.inputs
         else "; instead: other operators"
     )
     raise OnnxError("no front end takes the model" + hint + "\n" + "\n".join(reasons))
 
 
-def _through(door: Callable[[OnnxModel], Imported], model: OnnxModel) -> Imported:
+def _through(door: Callable[[OnnxModel], Imported], model: OnnxModel) -> tuple[Imported, OnnxModel]:
     """A model through a front end, with the operators that it refuses by their definitions."""
     while True:
         try:
-            return door(model)
+            return door(model), model
         except FrontEndRefusal as refusal:
             taken = _replaced(model, refusal.operators)
             if taken is None:

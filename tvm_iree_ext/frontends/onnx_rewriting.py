@@ -52,6 +52,19 @@ class Values:
             return int(onnx.helper.np_dtype_to_tensor_dtype(self.constant(name).dtype))
         raise NotRewritten(f"the type of {name} is not known")
 
+    def described(self, name: str) -> Any:
+        """The ``ValueInfoProto`` of a value.
+
+        Raises:
+            NotRewritten: where its type is not known.
+        """
+        import onnx
+
+        kind = self._kinds.get(name)
+        if kind is None or not kind.elem_type:
+            raise NotRewritten(f"the type of {name} is not known")
+        return onnx.helper.make_value_info(name, onnx.TypeProto(tensor_type=kind))
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The extents.
 

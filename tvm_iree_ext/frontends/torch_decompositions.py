@@ -64,12 +64,7 @@ def replaced(program: Any) -> Any:
             graph.erase_node(node)
         _tell_types_of_numbers(graph)
     table = {**TABLE, **VIEWS}
-    nodes = [
-        node
-        for graph in graphs
-        for node in graph.nodes
-        if (node.target in TABLE and not is_taken(node)) or is_foreign(node) or is_narrow(node)
-    ]
+    nodes = [node for graph in graphs for node in graph.nodes if is_replaced(node)]
     for node in nodes:
         if node.target in BAGS:
             tell_length(node)
@@ -84,8 +79,17 @@ def replaced(program: Any) -> Any:
         return program.run_decompositions({}) if nodes else program
     except MlirError as error:
         reason, _, trace = str(error).partition("\n\nWhile executing")
-        lines = _LINE.findall(trace)
-        raise MlirError(": ".join([*map(":".join, lines[-1:]), reason])) from None
+        raise MlirError(": ".join([*user_lines(trace)[-1:], reason])) from None
+
+
+def is_replaced(node: Any) -> bool:
+    """Whether other operators stand in the place of a node."""
+    return (node.target in TABLE and not is_taken(node)) or is_foreign(node) or is_narrow(node)
+
+
+def user_lines(trace: str) -> list[str]:
+    """The places in a stack trace of Python, the innermost last: ``file:line``."""
+    return [":".join(found) for found in _LINE.findall(trace)]
 
 
 def _allow_other_strides(graphs: Sequence[Any]) -> None:

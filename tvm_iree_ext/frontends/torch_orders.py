@@ -27,7 +27,7 @@ def _ordered(x: Any) -> Any:
     kind = torch.int64 if wide.itemsize == 8 else torch.int32
     most = torch.full((), torch.iinfo(kind).max, dtype=kind)
     bits = torch.where(wide == 0, torch.zeros((), dtype=wide.dtype), wide).view(kind)
-    return torch.where(x.isnan(), most, torch.where(bits < 0, bits ^ most, bits))
+    return torch.where(x.isnan(), most, torch.where(bits < 0, torch.bitwise_xor(bits, most), bits))
 
 
 def argsort(x: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:

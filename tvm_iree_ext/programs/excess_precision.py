@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_iree_ext.tir.function_body import with_body
-from tvm_iree_ext.tir.rounded_bits import BFLOAT16_BITS, bfloat16_bits
+from tvm_iree_ext.tir.rounded_bits import before_widening, bfloat16_bits, is_rounding
 from tvm_iree_ext.tir.tir_expressions import cast
 
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -48,14 +48,10 @@ def _handed_on(node: Any) -> tuple[ir.Expr, _Rounded] | None:
             "float32", "float16", "float32",
         ):  # fmt: skip
             return wide, lambda value: cast(cast(value, "float16"), "float32")
-        case ir.Call(args=[tirx.LShift(a=tirx.Cast(value=words))]) if _name(
-            node
-        ) == "tirx.reinterpret" and _types(node) == ("float32",):
-            while _name(words) == "tirx.reinterpret":
-                words = words.args[0]
-            if _name(words) == BFLOAT16_BITS:
-                return words.args[0], _through_bfloat16
-    return None
+    word: Any = before_widening(node)
+    if _name(word) == "tirx.reinterpret":
+        word = word.args[0]
+    return (word.args[0], _through_bfloat16) if is_rounding(word) else None
 
 
 def _through_bfloat16(value: ir.Expr) -> ir.Expr:

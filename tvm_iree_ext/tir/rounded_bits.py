@@ -8,6 +8,7 @@ So programs hold the call until code is made: then the number is bound to a vari
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
@@ -21,6 +22,24 @@ _QUIET_NAN = 0x7FC0
 def bfloat16_bits(value: ir.Expr) -> ir.Expr:
     """The call for a float32, or for a vector of them."""
     return ir.Call(_operator(), [value], ret_ty=_like(value, "uint16").ty)
+
+
+def is_rounding(node: Any) -> bool:
+    """Whether a node is the call."""
+    return getattr(getattr(node, "op", None), "name", "") == BFLOAT16_BITS
+
+
+def before_widening(node: Any) -> ir.Expr | None:
+    """What a float32 was that ``tir_expressions.cast`` made of bfloat16; None for all others.
+
+    It is of bfloat16, or the call itself, where that gave the word.
+    """
+    match node:
+        case ir.Call(args=[tirx.LShift(a=tirx.Cast(value=ir.Call() as word))]) if (
+            str(node.ty.dtype) == "float32"
+        ):
+            return word if is_rounding(word) else word.args[0]
+    return None
 
 
 def expanded(single: ir.Expr, share: Callable[[ir.Expr], ir.Expr] = lambda value: value) -> ir.Expr:

@@ -19,7 +19,7 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.schedules.emit import Expr
 from tvm_iree_ext.schedules.shared.loops.wrapping_sums import wrapping_sum
-from tvm_iree_ext.tir.rounded_bits import BFLOAT16_BITS
+from tvm_iree_ext.tir.rounded_bits import before_widening, is_rounding
 
 _NEUTRAL: dict[Any, Callable[[str], Expr]] = {
     tirx.Add: lambda dtype: tirx.const(0, dtype),
@@ -120,15 +120,9 @@ def _converted(node: Any) -> Any | None:
     match node:
         case tirx.Cast() if {str(node.ty.dtype), str(node.value.ty.dtype)} == _HALVES:
             return node.value
-        case ir.Call(args=[tirx.LShift(a=tirx.Cast(value=ir.Call(args=[narrow])))]) if (
-            str(node.ty.dtype) == "float32" and str(narrow.ty.dtype) == "bfloat16"
-        ):
-            return narrow
-        case ir.Call(args=[ir.Call(args=[wide]) as words]) if (
-            getattr(words.op, "name", "") == BFLOAT16_BITS
-        ):
+        case ir.Call(args=[ir.Call(args=[wide]) as words]) if is_rounding(words):
             return wide
-    return None
+    return before_widening(node)
 
 
 def _leaves(node: Any, buffer: ir.Var, leaves: list[Expr], loads: list[Expr]) -> bool:

@@ -6,7 +6,6 @@ tvm-iree-ext emulate kernels.py:saxpy n=1000 --target cuda:sm_80      a function
 """
 
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import EmulationError
 from tvm_iree_ext.codegen.gpu.cpp_export import export_device
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
@@ -105,8 +105,8 @@ def emulate_kernel(
             raise EmulationError("a kernel needs a target, such as cuda:sm_80 or rocm:gfx942")
         target = default_target(kernel, [chip for chip in chip_names() if _is_emulated(chip)])
     code = compile_device(named_kernel(kernel), make_target(target))
-    with tempfile.TemporaryDirectory() as place:
-        return _run(export_device(code, Path(place) / "kernel"), sizes or {}, seed, order)
+    with scratch() as place:
+        return _run(export_device(code, place / "kernel"), sizes or {}, seed, order)
 
 
 def _is_emulated(chip: str) -> bool:

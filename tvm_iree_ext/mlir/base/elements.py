@@ -16,7 +16,7 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.tir import small_floats
-from tvm_iree_ext.tir.rounded_bits import bfloat16_bits
+from tvm_iree_ext.tir.rounded_bits import before_widening, bfloat16_bits
 from tvm_iree_ext.tir.tir_expressions import bits, cast
 
 Expr: TypeAlias = ir.Expr
@@ -104,18 +104,15 @@ class Element:
 
     def _narrow(self, held: Expr) -> Expr | None:
         """What was loaded to be ``held``: rounded already, it is not rounded again."""
+        narrow: Expr | None = before_widening(held)  # of bfloat16
         match held:
-            case tirx.Cast(value=narrow):  # of float16
-                pass
-            case ir.Call(args=[tirx.LShift(a=tirx.Cast(value=ir.Call(args=[narrow])))]):  # bfloat16
-                pass
+            case tirx.Cast(value=half):
+                narrow = half
             case tirx.Select():  # of a float of 8 bits
                 words: list[Expr] = []
                 tvm_ffi.structural_walk(held, (ir.TensorLoad, words.append))
                 narrow = words[0] if words else held
-            case _:
-                return None
-        if str(narrow.ty.dtype) != self.storage[0]:
+        if narrow is None or str(narrow.ty.dtype) != self.storage[0]:
             return None
         return narrow if tvm_ffi.structural_equal(held, self.loaded(narrow)) else None
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tvm_iree_ext.simulator.base.lane_values import (
@@ -38,8 +39,7 @@ def bfloat16_bits(value: Value) -> Value:
 
     def rounded(single: Any) -> Any:
         array = np.asarray(single, np.float32)
-        wide = array.view(np.uint32)
-        words = (wide + np.uint32(0x7FFF) + ((wide >> 16) & 1)) >> 16
+        words = array.astype(ml_dtypes.bfloat16).view(np.uint16)
         return np.where(np.isnan(array), 0x7FC0, words).astype(np.uint16)[()]
 
     return apply(rounded, value)
