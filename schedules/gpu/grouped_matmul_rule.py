@@ -27,7 +27,7 @@ from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_blocks import BlockPlace, MatmulBlocks, some_steps
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
-from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape, Prologue
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
     MMA,
     lowering_config,
@@ -86,10 +86,11 @@ def _shape(op: GroupedMatmul, target: Target) -> MatmulShape:
     full = op.full
     groups, rows, n, k = (e if isinstance(e, int) else None for e in full.extents)
     types = {side: full.types[side].dtype for side in ("lhs", "rhs", "result")}
+    lhs, rhs = map(full.factor_dtype, ("lhs", "rhs"))
     bits = (8 * item_bytes(full.types[name].dtype) for name in full.others)
     return MatmulShape(
         -(-rows // groups) if rows and groups else None, n, k,
-        *multiplied_types(types["lhs"], types["rhs"], full.accumulator_dtype, target),
+        *multiplied_types(lhs, rhs, full.accumulator_dtype, target),
         rhs_order=(1, 0) if full.maps["rhs"].dims[-1] == K else (0, 1),
         groups=None,
         rows={"lhs": k or 1, "rhs": (k if full.maps["rhs"].dims[-1] == K else n) or 1,
@@ -97,6 +98,7 @@ def _shape(op: GroupedMatmul, target: Target) -> MatmulShape:
         memory=types,
         epilogue_bits=max(bits, default=0),
         more_dims=1,
+        prologues={name: Prologue(region) for name, region in full.factor_regions.items()},
     )  # fmt: skip
 
 

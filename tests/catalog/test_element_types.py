@@ -30,6 +30,8 @@ QUICK = [
     ("iree_linalg_ext.attention", "float8_e4m3fn"),
     ("iree_vector_ext.transfer_gather", "bool"),
     ("tvm_iree_ext.contraction", "int4"),
+    ("tvm_iree_ext.grouped_matmul", "uint4"),
+    ("tvm_iree_ext.conv_2d", "int4"),
     ("iree_vector_ext.to_simt", "complex128"),
 ]
 SIMULATED = [
@@ -37,6 +39,8 @@ SIMULATED = [
     ("iree_linalg_ext.sort", "float8_e5m2"),
     ("iree_linalg_ext.scatter", "int4"),
     ("tvm_iree_ext.contraction", "uint4"),
+    ("tvm_iree_ext.conv_2d", "uint4"),
+    ("tvm_iree_ext.grouped_matmul", "int4"),
 ]
 
 

@@ -34,7 +34,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The result by :mod:`tvm_iree_ext.reference`, in float64; integers as they are stored."""
     assert isinstance(op, Contraction)
     result = reference.contraction(
-        _plain(operands["lhs"]),
+        plain(operands["lhs"]),
         _factors(op, operands),
         [operands[name] for name in op.others],
         lhs_axes=_axes(op, "lhs"),
@@ -52,7 +52,7 @@ def _axes(op: Contraction, name: str) -> list[int | None]:
     return [axis[0] if axis else None for axis in op.maps[name].axes]
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
+def plain(array: np.ndarray) -> np.ndarray:
     """Integers of 4 bits as int8, which NumPy knows for integers."""
     return array.astype(np.int8) if str(array.dtype) in dtypes.INTEGERS4 else array
 
@@ -60,7 +60,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
 def _factors(op: Contraction, operands: Values) -> np.ndarray:
     """Factors of lhs' elements, with rhs' axes."""
     if op.prologue is None:
-        return _plain(operands["rhs"])
+        return plain(operands["rhs"])
     return reference.prologue_factors(
         operands["rhs"],
         [operands[name] for name in op.beside_rhs],

@@ -13,25 +13,28 @@ from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Tolerance, Values, no_examples
 from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick, some_dynamic
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
+from tvm_iree_ext.catalog.contraction import plain
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import WHOLE, Conv2d
 from tvm_iree_ext.ops.families.winograd.winograd_matrices import matrices
 
 Generator = np.random.Generator
 
 _CHANNELS = (1, 2, 3, 7, 16, 17, 20, 33)
+_DTYPES = (*["float32"] * 3, *dtypes.FLOATS * 2, *dtypes.FLOATS8, "int8", *WHOLE)
 _MOST_SUMS = 20_000  # the reference takes some microseconds for each window of each
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
-    """The result by :mod:`tvm_iree_ext.reference`, in float64; of int8, as int32."""
+    """The result by :mod:`tvm_iree_ext.reference`, in float64; of integers, as int32."""
     assert isinstance(op, Conv2d)
     taps = operands["filter"]
     if op.filter_panels is not None:
         taps = np.moveaxis(taps, 0, 3).reshape(*op.kernel, op.group_channels, op.filters)
     result = reference.conv_2d(
-        operands["input"],
-        taps,
+        plain(operands["input"]),
+        plain(taps),
         channels_last=op.channels_last,
         strides=op.strides,
         dilations=op.dilations,
@@ -55,7 +58,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     kind = op.result_dtype
     if kind not in dtypes.FLOATS:
         return {"result": EXACT}
-    wide = "float32" if op.dtype == "int8" else op.compute_dtype
+    wide = "float32" if op.is_whole else op.compute_dtype
 
     def largest(name: str) -> float:
         return float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
@@ -82,14 +85,17 @@ def amplification(output_tile_size: int) -> float:
 
 def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
     """Any layout, algorithm, window, padding, groups, dtype, epilogue, with symbols."""
-    dtype = pick(rng, ("float32", "float32", *dtypes.FLOATS, "int8"))
-    winograd = dtype != "int8" and bool(rng.random() < 0.45)
+    dtype = pick(rng, _DTYPES)
+    whole_dtype = dtype in WHOLE
+    winograd = dtype in dtypes.FLOATS and bool(rng.random() < 0.45)
     while True:
         groups = pick(rng, (1, 1, 1, 2, 3))
         depthwise = rng.random() < 0.15
-        channels, filters = (pick(rng, _CHANNELS) for _ in range(2))
+        n, channels, filters = sometimes_empty(
+            rng, [int(rng.integers(1, 4)), *(pick(rng, _CHANNELS) for _ in range(2))]
+        )
         if depthwise:
-            groups, filters = channels, channels * pick(rng, (1, 1, 2))
+            groups, filters = max(channels, 1), channels * pick(rng, (1, 1, 2))
         else:
             channels, filters = channels * groups, filters * groups
         pads = [[int(p) for p in rng.integers(0, 4, 2)] for _ in range(2)]
@@ -97,7 +103,6 @@ def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
         if not winograd:
             kernel = [int(k) for k in rng.integers(1, 5, 2)]
             strides, dilations = ([int(e) for e in rng.integers(1, 4, 2)] for _ in range(2))
-        n = int(rng.integers(1, 4))
         sizes = [
             max(1, (kernel[d] - 1) * dilations[d] + 1 - sum(pads[d])) + int(rng.integers(0, 24))
             for d in range(2)
@@ -120,12 +125,12 @@ def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
         whole = ops.conv_2d(TensorType(image, dtype), TensorType(taps, dtype), **attributes)
         if prod(map(int, whole.output[1:])) * prod(kernel) <= _MOST_SUMS:
             break
-    attributes["epilogue"], count = random_epilogue(rng, whole=dtype == "int8")
+    attributes["epilogue"], count = random_epilogue(rng, whole=whole_dtype)
     floats = tuple(one for one in dtypes.FLOATS if dtype == "float64" or one != "float64")
-    if dtype != "int8" and rng.random() < 0.3:
+    if not whole_dtype and rng.random() < 0.3:
         attributes["result_dtype"] = pick(rng, floats)
     result = whole.signature.results[0].shape
-    kinds = ("int32",) if dtype == "int8" else floats
+    kinds = ("int32",) if whole_dtype else floats
     others = [_epilogue_operand(rng, result, kinds) for _ in range(count)]
     may = last and attributes["algorithm"] == "im2col" and dtype in ("float32", "float64")
     if may and rng.random() < 0.5:

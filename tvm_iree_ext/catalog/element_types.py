@@ -89,7 +89,8 @@ _FNUZ = {
     }
 }
 _VECTORS = dict.fromkeys(dtypes.COMPLEX, "MLIR's vectors have no complex elements")
-_SUMS = "sums of products are of floats, and of int8"
+_FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, *dtypes.INTEGERS4, "int8")
+_SUMS = "sums of products are of floats, and of integers of 8 bits and of 4"
 _SHAPE = (3, 5)
 
 
@@ -304,22 +305,17 @@ ELEMENT_TYPES: dict[str, ElementTypes] = {
     ),
     "tvm_iree_ext.conv_2d": ElementTypes(
         lambda dtype: ops.conv_2d(_a((1, 4, 4, 2), dtype), _a((3, 3, 2, 2), dtype)),
-        _but(*dtypes.FLOATS, "int8", reason=_SUMS),
+        _but(*_FACTORS, reason=_SUMS),
+        foreign=_FNUZ,
     ),
     "tvm_iree_ext.contraction": ElementTypes(
         lambda dtype: ops.matmul(_a((4, 8), dtype), _a((8, 4), dtype)),
-        _but(
-            *dtypes.FLOATS,
-            *dtypes.FLOATS8,
-            *dtypes.INTEGERS4,
-            "int8",
-            reason="sums of products are of floats, and of integers of 8 bits and of 4",
-        ),
+        _but(*_FACTORS, reason=_SUMS),
         foreign=_FNUZ,
     ),
     "tvm_iree_ext.grouped_matmul": ElementTypes(
         lambda dtype: ops.grouped_matmul(_a((4, 8), dtype), _a((1, 8, 4), dtype), (1,)),
-        _but(*dtypes.FLOATS, *dtypes.FLOATS8, "int8", reason=_SUMS),
+        _but(*_FACTORS, reason=_SUMS),
         foreign=_FNUZ,
         ordinals={"offsets": 4},
     ),

@@ -11,7 +11,8 @@ from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import OpEntry, Tolerance, Values, no_examples
 from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
-from tvm_iree_ext.catalog.contraction import sums_tolerance
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
+from tvm_iree_ext.catalog.contraction import plain, sums_tolerance
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul, K
 
@@ -25,8 +26,8 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     assert isinstance(op, GroupedMatmul)
     full = op.full
     result = reference.grouped_matmul(
-        operands["lhs"],
-        operands["rhs"],
+        plain(operands["lhs"]),
+        plain(operands["rhs"]),
         operands["offsets"],
         [operands[name] for name in full.others],
         transpose_rhs=full.maps["rhs"].dims[-1] == K,
@@ -43,13 +44,17 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
 
 
 def random_case(rng: Generator) -> tuple[GroupedMatmul, dict[str, Any]]:
-    """Groups of any size, empty ones too, and rows of none; types, epilogues, symbols."""
-    groups, rows, n, k = pick(rng, (1, 2, 3, 5, 8)), *(pick(rng, _EXTENTS) for _ in range(3))
+    """Groups of any size, empty ones too, and rows of none; types, epilogues, symbols, extents."""
+    sizes = [pick(rng, (1, 2, 3, 5, 8)), *(pick(rng, _EXTENTS) for _ in range(3))]
+    groups, rows, n, k = sometimes_empty(rng, sizes)
     whole = rng.random() < 0.15
     floats = ("float32", "float32", *dtypes.FLOATS)
-    kinds = ["int8", "int8"] if whole else [pick(rng, (*floats, *dtypes.FLOATS8))] * 2
+    small = ("int8", "int8", *dtypes.INTEGERS4)
+    kinds = [pick(rng, small), pick(rng, small)]
+    if not whole:
+        kinds = [pick(rng, (*floats, *dtypes.FLOATS8))] * 2
     if not whole and rng.random() < 0.2:
-        kinds[1] = pick(rng, (*floats, "int8"))
+        kinds[1] = pick(rng, (*floats, *small))
     named = [
         name if rng.random() < 0.2 else extent
         for name, extent in (("groups", groups), ("rows", rows), ("n", n), ("k", k))
@@ -69,7 +74,7 @@ def random_case(rng: Generator) -> tuple[GroupedMatmul, dict[str, Any]]:
         result_dtype=None if whole or rng.random() < 0.7 else pick(rng, dtypes.FLOATS),
     )
     cuts = np.sort(rng.integers(0, rows, groups, endpoint=True))
-    if rng.random() < 0.7:
+    if groups and rng.random() < 0.7:
         cuts[-1] = rows
     operands: dict[str, Any] = {
         name: finite_array(rng, tuple(given.get(e, e) for e in one.shape), one.dtype)  # type: ignore[arg-type]

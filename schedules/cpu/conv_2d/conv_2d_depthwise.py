@@ -89,7 +89,7 @@ class DepthwiseLoops(conv_2d_operands.ConvLoops):
         channel = tirx.floordiv(
             emit.run(f, self.lanes), emit.splat(i64(self.group_filters), self.lanes)
         )
-        return emit.cast(self.source[emit.splat(pixel, self.lanes) + channel], self.dtype)
+        return self.numbers(self.source[emit.splat(pixel, self.lanes) + channel], self.dtype)
 
     def tap(self, kh: Expr, kw: Index, f: Expr) -> Expr:
         """A vector of filters at a tap."""

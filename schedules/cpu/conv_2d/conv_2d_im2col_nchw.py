@@ -210,4 +210,4 @@ class ColumnLoops(ConvLoops):
             half = lanes // 2
             order = [*range(0, lanes, 2), *(lanes + 1 + 2 * lane for lane in range(half))]
             return tirx.Shuffle(pair, order)
-        return emit.cast(self.source[tirx.Ramp(first, i64(step), lanes)], self.dtype)
+        return self.numbers(self.source[tirx.Ramp(first, i64(step), lanes)], self.dtype)

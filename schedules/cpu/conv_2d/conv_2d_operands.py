@@ -23,6 +23,7 @@ from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, known, serial
+from tvm_iree_ext.tir import number_words
 
 
 class ConvLoops(ABC):
@@ -107,7 +108,12 @@ class ConvLoops(ABC):
 
     def load(self, buffer: Any, at: Expr, lanes: int, dtype: str) -> Expr:
         """Elements from a position on."""
-        return emit.cast(buffer[emit.run(at, lanes)], dtype)
+        return self.numbers(buffer[emit.run(at, lanes)], dtype)
+
+    def numbers(self, value: Expr, dtype: str) -> Expr:
+        """Elements of the image or the filter, which may be words, in the type of products."""
+        value = number_words.decoded(value, self.op.nibbles) if self.op.nibbles else value
+        return emit.cast(value, dtype)
 
     def store(self, n: Index, y: Index, x: Index, f: Index, value: Expr, lanes: int) -> None:
         """Sums to the result, through the epilogue; vectors go along the last axis."""
@@ -185,8 +191,8 @@ class Reach:
 
 
 def product_dtype(op: Conv2d) -> str:
-    """The type of products: int8 as float32, whose sums over a block are exact."""
-    exact = op.dtype == "int8" and op.kernel[0] * op.kernel[1] <= EXACT_DEPTH
+    """The type of products: integers as float32, whose sums over a block are exact."""
+    exact = op.is_whole and op.kernel[0] * op.kernel[1] <= EXACT_DEPTH
     return "float32" if exact else op.compute_dtype
 
 

@@ -195,7 +195,7 @@ class CpuConv2d(CpuRule):
         typed.expect(check, "columns", fits, f"1 to {typed.pixels}")
         typed.expect(check, "columns", not direct or typed.columns == wide, f"a line of {wide}")
         if op.algorithm == "im2col" and not direct and not depthwise:
-            exact = op.dtype == "int8" and product_dtype(op) == "float32"
+            exact = op.is_whole and product_dtype(op) == "float32"
             check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
         panels = op.filter_panels
         fits = panels is None or typed.tile.width == panels

@@ -18,6 +18,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
 from tvm_iree_ext.schedules.gpu.sblocks.elementwise import schedule_elementwise_block
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tir_expressions import convert
 
 
@@ -53,5 +54,7 @@ def _elements(operands: ConvOperands) -> tirx.PrimFunc:
 
 
 def _product(operands: ConvOperands, group: Any, at: dict[str, Any], dtype: str) -> Any:
-    first, second = (convert(operands.load(side, group, at), dtype) for side in ("lhs", "rhs"))
-    return first * second
+    nibbles = operands.op.nibbles
+    loaded = [operands.load(side, group, at) for side in ("lhs", "rhs")]
+    first, second = (number_words.decoded(one, nibbles) if nibbles else one for one in loaded)
+    return convert(first, dtype) * convert(second, dtype)

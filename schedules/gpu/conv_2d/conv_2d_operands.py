@@ -23,9 +23,10 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
+from tvm_iree_ext.ops.base.nibbles import widened
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape, Prologue
 from tvm_iree_ext.schedules.gpu.products.multiplied_types import Types
 from tvm_iree_ext.tir.tir_expressions import convert
 
@@ -64,6 +65,7 @@ def conv_shape(op: Conv2d, types: Types, channels: int | None = None) -> MatmulS
         memory={**dict.fromkeys(SIDES, op.dtype), "result": op.result_dtype},
         epilogue_bits=max(bits, default=0),
         more_dims=_MORE_DIMS,
+        prologues=dict.fromkeys(SIDES, Prologue(widened(op.nibbles))) if op.nibbles else {},
     )  # fmt: skip
 
 

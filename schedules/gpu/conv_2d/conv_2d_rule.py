@@ -125,5 +125,6 @@ class GpuConv2d(GpuRule):
 
 
 def _shape(op: Conv2d, target: Target, channels: int | None = None) -> MatmulShape:
-    types = multiplied_types(op.dtype, op.dtype, op.compute_dtype, target)
+    factor = "int8" if op.nibbles else op.dtype
+    types = multiplied_types(factor, factor, op.compute_dtype, target)
     return conv_shape(op, types, channels)

@@ -1,7 +1,7 @@
 """A matrix product for the GPU rules: extents, types, and how operands lie in memory."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,9 +31,9 @@ class Prologue:
     """
 
     region: Region
-    beside: Mapping[str, str]
-    alike: frozenset[str]
-    apart: frozenset[str]
+    beside: Mapping[str, str] = field(default_factory=dict)
+    alike: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

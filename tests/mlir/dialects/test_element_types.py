@@ -123,6 +123,33 @@ def test_every_type_of_imported_programs_runs_on_simulated_gpus(op, target):
         check(op, dtype, target)
 
 
+def test_integers_of_4_bits_are_numbers_without_a_sign_where_extui_says_so():
+    sort, scatter = (TEXTS[f"iree_linalg_ext.{op}"]("i4") for op in ("sort", "scatter"))
+    seen = " ".join(f"%{one}_wide = arith.extui %{one} : i4 to i32\n" for one in "pq")
+    sort = sort.replace(
+        "%s = arith.cmpi slt, %p, %q : i4", f"{seen} %s = arith.cmpi slt, %p_wide, %q_wide : i32"
+    )
+    scatter = scatter.replace(
+        "%s = arith.addi %p, %q : i4",
+        f"{seen} %n = arith.maxsi %p_wide, %q_wide : i32\n %s = arith.trunci %n : i32 to i4",
+    ).replace("@f(", "@g(")
+    program = ext.mlir.import_program(sort + scatter)
+    rng = np.random.default_rng(0)
+    x, updates, original = (
+        rng.integers(-8, 8, shape).astype("int8") for shape in ((3, 5), (3, 5), (4, 5))
+    )
+    indices = np.array([2, 0, 3], "int32")
+
+    def signed(numbers):
+        return (numbers ^ 8) - 8
+
+    merged = original.copy()
+    merged[indices] = signed(np.maximum(updates & 15, original[indices] & 15))
+    run = ext.build_program(program)
+    np.testing.assert_array_equal(run["f"](x), signed(np.sort(x & 15, axis=1)))
+    np.testing.assert_array_equal(run["g"](updates, indices, original), merged)
+
+
 def test_words_of_128_bits_have_extents_that_a_call_tells():
     text = TEXTS["iree_linalg_ext.scan"]("complex<f64>")
     text = text.replace("tensor<3x5x", "tensor<?x?x").replace("tensor<3x", "tensor<?x")

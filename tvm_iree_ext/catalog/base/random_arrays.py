@@ -72,10 +72,12 @@ def small_numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) 
 
 
 def finite_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Numbers to sum products of: normal floats, any bytes, words that leave room for sums."""
+    """Numbers to sum products of: normal floats, any of few bits, others with room for sums."""
     if dtype in ("int8", "uint8"):
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     if dtype == "int32":
         return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
+    if dtype in dtypes.INTEGERS4:
+        return random_array(rng, shape, dtype)
     return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))

@@ -31,11 +31,11 @@ from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import epilogue_dtype, wide_dtype
 from tvm_iree_ext.ops.base.layouts import LayoutLike
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
+from tvm_iree_ext.ops.base.nibbles import widened
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
 from tvm_iree_ext.ops.base.regions import PlainRegion, Region, trace
 from tvm_iree_ext.ops.families.contraction.lane_layouts import LaneLayouts, lane_layouts
-from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tir_expressions import convert
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
 
@@ -131,7 +131,7 @@ class Contraction(Op):
 
         The region takes a word, and for rhs those of :attr:`beside_rhs`, in its parameters' types.
         """
-        made = {name: _widened(dtype) for name, dtype in self.nibbles.items()}
+        made = {name: widened(dtype) for name, dtype in self.nibbles.items()}
         if self.prologue is not None:
             nibble = made.get("rhs")
             made["rhs"] = self.prologue if nibble is None else _behind(nibble, self.prologue)
@@ -374,12 +374,6 @@ def _whole(types: Mapping[str, TensorType]) -> bool:
     """Whether products are of integers."""
     # The words of uint4 are of uint8, which is no factor's own type beside an integer.
     return all(types[side].dtype in (*_WHOLE, "uint8") for side in ("lhs", "rhs"))
-
-
-def _widened(dtype: str) -> Region:
-    """The int8 that a word of an integer of 4 bits stands for."""
-    word = tirx.Var("arg0", dtypes.word_dtype(dtype))
-    return Region.of((word,), convert(number_words.decoded(word, dtype), "int8"))
 
 
 def _behind(nibble: Region, prologue: Region) -> Region:

@@ -9,14 +9,15 @@ with zeros past the image; without an epilogue the result is the sums.  By im2co
 product of the windows, as rows of a matrix, with the filter; by Winograd input_transform,
 filter_transform, one product for each position of a tile, and output_transform.  The dialect has
 these parts and leaves their composition to a compiler.  Sums are in float32, or float64 for such
-operands, and rounded once; those of int8 are int32.
+operands, and rounded once; those of int8, int4 and uint4 are int32.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op, resolve
@@ -34,6 +35,9 @@ Algorithm = Literal["im2col", "winograd"]
 Layout = Literal["NHWC", "NCHW"]
 Pair = tuple[int, int]
 
+WHOLE = ("int8", *dtypes.INTEGERS4)
+"""The integers that are multiplied."""
+
 
 @dataclass(frozen=True, eq=False)
 class Conv2d(Op):
@@ -42,7 +46,8 @@ class Conv2d(Op):
     ``image`` is (N, H, W, C), whatever the layout; ``kernel``, ``strides``, ``dilations`` and
     ``padding`` go by rows and columns.  ``others`` are the operands of the epilogue, ``operand0``
     and so on, and ``maps`` has the axes of the result that each goes along.  With
-    ``filter_panels`` the filter is panels of so many columns of F.
+    ``filter_panels`` the filter is panels of so many columns of F.  ``nibbles`` is the type of
+    4 bits of which the elements of the op over words are.
     """
 
     image: tuple[Extent, Extent, Extent, int]
@@ -61,8 +66,18 @@ class Conv2d(Op):
     maps: Mapping[str, IndexingMap] = field(default_factory=dict)
     epilogue: Region | None = None
     filter_panels: int | None = None
+    nibbles: str = ""
 
     name = "tvm_iree_ext.conv_2d"
+
+    own_numbers = frozenset(dtypes.FLOATS8)
+
+    @cached_property
+    def in_words(self) -> Op:
+        """The op over the words of integers of 4 bits."""
+        if self.dtype not in dtypes.INTEGERS4:
+            return self
+        return replace(self, dtype=dtypes.word_dtype(self.dtype), nibbles=self.dtype)
 
     @property
     def channels_last(self) -> bool:
@@ -85,9 +100,14 @@ class Conv2d(Op):
         return self.kernel[0] * self.kernel[1] * self.group_channels
 
     @property
+    def is_whole(self) -> bool:
+        """Whether products are of integers."""
+        return bool(self.nibbles) or self.dtype in WHOLE
+
+    @property
     def compute_dtype(self) -> str:
         """The type of sums."""
-        if self.dtype == "int8":
+        if self.is_whole:
             return "int32"
         return "float64" if self.dtype == "float64" else "float32"
 
@@ -233,6 +253,8 @@ class Conv2d(Op):
             found["filter_panels"] = self.filter_panels
         if self.epilogue is not None:
             found["epilogue"] = self.epilogue.text
+        if self.nibbles:
+            found["nibbles"] = self.nibbles
         return found
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:

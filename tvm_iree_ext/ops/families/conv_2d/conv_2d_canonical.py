@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 from tvm_iree_ext.tir.tvm_modules import I, ir, tirx
 
@@ -38,8 +39,11 @@ def canonical_conv_2d(op: Conv2d, parameters: Parameters) -> None:
             if op.filter_panels is not None:
                 width = i64(op.filter_panels)
                 place = (tirx.floordiv(f, width), kh, kw, c, tirx.floormod(f, width))
-            factor = taps[place]
-            term = convert(value, dtype) * convert(factor, dtype)
+            factors = [
+                number_words.decoded(one, op.nibbles) if op.nibbles else one
+                for one in (value, taps[place])
+            ]
+            term = convert(factors[0], dtype) * convert(factors[1], dtype)
             I.buffer_store(sums, sums[tuple(at)] + term, at)
         with I.grid(*result.shape) as loops, I.sblock("result"):
             at = [I.axis.spatial(e, i) for e, i in zip(result.shape, loops, strict=True)]

@@ -12,13 +12,13 @@ from tvm_iree_ext.base.signature import TensorType, shape_text
 from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents, whole_number
 from tvm_iree_ext.ops.base.regions import PlainRegion
-from tvm_iree_ext.ops.families.conv_2d.conv_2d import Algorithm, Conv2d, Layout, Pair
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import WHOLE, Algorithm, Conv2d, Layout, Pair
 from tvm_iree_ext.ops.families.conv_2d.conv_2d_algorithm import choose_algorithm
 from tvm_iree_ext.ops.families.conv_2d.conv_2d_epilogue import with_epilogue
 from tvm_iree_ext.ops.families.winograd.winograd_matrices import OUTPUT_TILES
 
 _NAME = Conv2d.name
-_DTYPES = (*dtypes.FLOATS, "int8")
+_DTYPES = (*dtypes.FLOATS, *dtypes.FLOATS8, *WHOLE)
 _FASTEST = "fastest"
 
 
@@ -62,9 +62,10 @@ def conv_2d(
             so on; yields the element of the result.  Floats come in the type of sums (float32
             where sums are int32), integers below int32 as int32.  It yields the type of sums, or
             float32 where sums are int32 and the result is a float.
-        dtype: element type of operands given as bare shapes: a float type, or i8 with sums of i32
-            (by im2col).
-        result_dtype: by default that of the operands, int32 where they are int8.
+        dtype: element type of operands given as bare shapes: a float type, or by im2col floats
+            of 8 bits, and int8, int4 and uint4 with sums of int32.
+        result_dtype: by default that of the operands, float32 where they are floats of 8 bits, and
+            int32 where they are integers.
         filter_panels: columns of a panel of a filter that was laid out beforehand, a divisor of
             F / groups: (F / filter_panels, KH, KW, C / groups, filter_panels) of (KH, KW,
             C / groups, F), in float32 or float64, by ``layout="NHWC"`` and
@@ -125,8 +126,10 @@ def conv_2d(
         groups=groups,
         algorithm="im2col",
         output_tile_size=None,
-        result_dtype="int32" if image.dtype == "int8" else image.dtype,
+        result_dtype=image.dtype,
     )
+    if image.dtype not in dtypes.FLOATS:
+        op = replace(op, result_dtype=op.compute_dtype)
     for what, extent, pads, spread in zip(
         ("rows", "columns"), (h, w), op.padding, op.spread, strict=True
     ):
@@ -182,7 +185,7 @@ def _winograd_obstacle(op: Conv2d) -> str:
     for name, value in (("strides", op.strides), ("dilations", op.dilations)):
         if value != (1, 1):
             return f"{name} are {list(value)}"
-    return "the operands are int8" if op.dtype == "int8" else ""
+    return "" if op.dtype in dtypes.FLOATS else f"the operands are {op.dtype}"
 
 
 def _operand(name: str, operand: OperandLike, dtype: str) -> TensorType:

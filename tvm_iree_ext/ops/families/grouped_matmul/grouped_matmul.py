@@ -15,7 +15,7 @@ products with all rows, ``full[g, m, n]``, of which each row has one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,10 +26,9 @@ from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import PlainRegion
-from tvm_iree_ext.ops.families.contraction.contraction import Contraction, contraction
+from tvm_iree_ext.ops.families.contraction.contraction import FACTORS, Contraction, contraction
 
 _NAME = "tvm_iree_ext.grouped_matmul"
-_FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
 G, M, N, K = range(4)
 """The dims of the whole contraction."""
 
@@ -47,6 +46,12 @@ class GroupedMatmul(Op):
     name = _NAME
 
     own_numbers = frozenset(dtypes.FLOATS8)
+
+    @cached_property
+    def in_words(self) -> Op:
+        """The op of the contraction over words."""
+        full = self.full.in_words
+        return self if full is self.full else replace(self, full=full)  # type: ignore[arg-type]
 
     @cached_property
     def types(self) -> Mapping[str, TensorType]:
@@ -92,7 +97,8 @@ def grouped_matmul(
     """Multiply each group of rows with a matrix of its own, and put sums through an epilogue.
 
     Args:
-        lhs: (rows, k), of ``dtype`` where a bare shape: floats, those of 8 bits, or int8.
+        lhs: (rows, k), of ``dtype`` where a bare shape: floats, those of 8 bits among them, int8,
+            int4 or uint4.
         rhs: (groups, k, n), or (groups, n, k) with ``transpose_rhs``; likewise.
         offsets: (groups,), int32 where a bare shape, or int64: the row before which each group
             ends.  Where they do not ascend the result is unspecified.
@@ -106,7 +112,7 @@ def grouped_matmul(
         OpError: as there, and for operands of other ranks, or another number of offsets.
     """
     types = {
-        name: as_tensor(_NAME, name, given, dtype, _FACTORS, least=0)
+        name: as_tensor(_NAME, name, given, dtype, FACTORS, least=0)
         for name, given in (("lhs", lhs), ("rhs", rhs))
     }
     for name, rank in (("lhs", 2), ("rhs", 3)):

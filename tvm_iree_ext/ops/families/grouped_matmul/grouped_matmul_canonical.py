@@ -24,6 +24,13 @@ def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
         place = [at[axis[0]] if axis else _zero() for axis in full.maps[name].axes]
         return convert(parameters.buffers[name][tuple(place)], dtype)
 
+    def factor(name: str, at: At) -> ir.Expr:
+        made = full.factor_regions.get(name)
+        if made is None:
+            return element(name, at, held)
+        (word,) = made.parameters
+        return convert(made(element(name, at, str(word.ty.dtype))), held)
+
     with I.sblock("root"):
         group = I.sblock_alloc_buffer([extents[m]], "int64")
         sums = I.sblock_alloc_buffer([extents[m], extents[n]], held)
@@ -45,7 +52,7 @@ def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
             I.buffer_store(sums, tirx.const(0, held), [at[m], at[n]])
 
         def step(at: At) -> None:
-            product = element("lhs", at, held) * element("rhs", own(at), held)
+            product = factor("lhs", at) * factor("rhs", own(at))
             I.buffer_store(sums, sums[at[m], at[n]] + product, [at[m], at[n]])
 
         block_over(extents, "sums", (m, n), (k,), step, start)
