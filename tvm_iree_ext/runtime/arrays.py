@@ -17,7 +17,7 @@ import tvm_ffi
 
 from tvm_iree_ext.base.dtypes import INTEGERS, INTEGERS4, item_bytes, limits, numpy_dtype
 from tvm_iree_ext.base.errors import CallError
-from tvm_iree_ext.base.signature import Operand
+from tvm_iree_ext.base.signature import Operand, shape_text
 from tvm_iree_ext.runtime import cupy_arrays
 from tvm_iree_ext.runtime.jax_arrays import as_jax, check_not_traced, is_jax
 from tvm_iree_ext.runtime.torch_arrays import (
@@ -257,6 +257,14 @@ class Port:
             raise CallError(f"{self.name} is {array.dtype}; expected {self.dtype}")
         if isinstance(array, np.ma.MaskedArray):
             raise CallError(f"{self.name} is a masked array; the kernel would ignore the mask")
+
+    def check_shape(self, came: Shape, expected: Sequence[int | None]) -> None:
+        """Raise CallError for an array of another shape; None is an extent that may be any."""
+        fits = len(came) == len(expected)
+        if fits and all(e in (None, c) for c, e in zip(came, expected, strict=True)):
+            return
+        wanted = shape_text(tuple("?" if one is None else one for one in expected))
+        raise CallError(f"{self.name} has shape {shape_text(came)}; expected {wanted}")
 
     def check_torch(self, array: Any, torch: Any) -> None:
         """Raise CallError for another dtype, device or layout, and for what would be ignored."""

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.errors import CallError
-from tvm_iree_ext.base.signature import Operand, Signature, extent_value, shape_text
+from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text
 from tvm_iree_ext.runtime import arrays
 from tvm_iree_ext.runtime.arrays import Port
 
 _PLANS = 256  # how many combinations of shapes are remembered as checked
 
 Shape = tuple[int, ...]
+PartialShape = tuple[int | None, ...]
 Copies = list[tuple[int, int]] | None
 
 
@@ -218,7 +219,7 @@ class Caller:
         self._plans[key] = plan
         return plan
 
-    def _is_plain(self, out: Any, shapes: Sequence[Shape], passed: Sequence[Any]) -> bool:
+    def _is_plain(self, out: Any, shapes: Sequence[PartialShape], passed: Sequence[Any]) -> bool:
         """Whether ``out`` is one NumPy array that is passed as it is, as most are.
 
         Asked first, because a small kernel takes no longer than the other checks.
@@ -233,10 +234,28 @@ class Caller:
                 return False
         return True
 
+    def likely_outputs(
+        self, out: Any, shapes: Sequence[Shape | None], passed: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The caller's arrays for results of which some extents only the run tells, so far checked.
+
+        Raises:
+            CallError: as :meth:`outputs`, where what is known of the shapes does not fit.
+        """
+        bound = self.signature.bind(self.op, shapes)
+        return self.outputs(out, [known_shape(one, bound) for one in self._results], passed)
+
+    def check_extents(self, tensors: Sequence[Any], shapes: Sequence[Sequence[int]]) -> None:
+        """Raise CallError where arrays for the results have not the shapes that came out."""
+        for port, tensor, shape in zip(self.result_ports, tensors, shapes, strict=True):
+            port.check_shape(tuple(tensor.shape), tuple(shape))
+
     def outputs(
-        self, out: Any, shapes: Sequence[tuple[int, ...]], passed: Sequence[Any]
+        self, out: Any, shapes: Sequence[PartialShape], passed: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
         """The caller's arrays for the results, checked, and what is taken for them.
+
+        An extent that is not known is None.
 
         Raises:
             CallError: for arrays of other shapes or dtypes, and for those that overlap, unless
@@ -260,10 +279,7 @@ class Caller:
             self.result_ports, self._homes, results, shapes, strict=True
         ):
             shape, tensor = port.take_out(value)
-            if shape != expected:
-                raise CallError(
-                    f"{port.name} has shape {shape_text(shape)}; expected {shape_text(expected)}"
-                )
+            port.check_shape(shape, expected)
             start, end = arrays.span(tensor, port.passed_item)
             for name, other_start, other_end in spans:
                 in_place = name == home and (start, end) == (other_start, other_end)
@@ -301,6 +317,18 @@ def ordered(
         note = f"; of {' and '.join(inits)} no default is known" if inits else ""
         raise CallError(f"{op}: {', '.join(missing)} missing; the arguments are {listed}{note}")
     return (*arguments, *(named[name] for name in rest))
+
+
+def known_shape(operand: Operand, bound: Mapping[str, int]) -> PartialShape:
+    """The shape of an operand for these symbols; None for extents that hang on others."""
+
+    def known(extent: Extent) -> int | None:
+        try:
+            return extent_value(extent, bound)
+        except KeyError:
+            return None
+
+    return tuple(map(known, operand.shape))
 
 
 def _shapes_of(out: Any) -> tuple[tuple[int, ...], ...] | None:

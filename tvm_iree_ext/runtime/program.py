@@ -128,6 +128,8 @@ class ProgramFunction:
         targets = None
         if out is not None and expected is not None:
             targets = self._caller.outputs(out, expected, passed)
+        elif out is not None:
+            targets = self._caller.likely_outputs(out, shapes, passed)
         ports = self._caller.result_ports
         if expected and all(0 in shape for shape in expected) and not self._function.states:
             _, tensors = arrays.numpy_results(expected, ports)
@@ -138,9 +140,8 @@ class ProgramFunction:
                 for p, shape in zip(passed, shapes, strict=True)
             ]
             tensors = self._program.run(self._function, self._boxed(passed))
-        if out is not None:
-            if targets is None:
-                targets = self._caller.outputs(out, [t.shape for t in tensors], passed)
+        if targets is not None:
+            self._caller.check_extents(targets[1], [tensor.shape for tensor in tensors])
             for target, tensor, port in zip(targets[1], tensors, ports, strict=True):
                 start, end = arrays.span(target, port.item)
                 ctypes.memmove(start, tensor.data_ptr(), end - start)
@@ -229,6 +230,8 @@ class ProgramFunction:
             return self._caller.outputs(out, shapes, passed)
 
         if expected is None:
+            if out is not None:
+                self._caller.likely_outputs(out, shapes, passed)
             results, tensors = function.computed(passed, make)
         else:
             results, tensors = make(expected)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.base.errors import CallError, MlirError
 from tvm_iree_ext.mlir.from_file import import_program
 
 KIND = "tensor<4xi32>"
@@ -158,3 +158,42 @@ func.func @f() -> tensor<4xi32> {
 def test_says_what_is_no_state(text, said):
     with pytest.raises(MlirError, match=said):
         import_program(text)
+
+
+def test_a_call_whose_out_cannot_fit_changes_no_state(tmp_path):
+    text = f"""
+util.global private mutable @seen = dense<0> : {KIND}
+func.func @f(%n: tensor<i64>, %x: {KIND}) -> (tensor<?x3xi32>, {KIND}) {{
+  %s = util.global.load @seen : {KIND}
+  %t = arith.addi %s, %x : {KIND}
+  util.global.store %t, @seen : {KIND}
+  %e = tensor.extract %n[] : tensor<i64>
+  %i = arith.index_cast %e : i64 to index
+  %one = arith.constant 1 : i32
+  %o = tensor.empty(%i) : tensor<?x3xi32>
+  %f = linalg.fill ins(%one : i32) outs(%o : tensor<?x3xi32>) -> tensor<?x3xi32>
+  return %f, %t : tensor<?x3xi32>, {KIND}
+}}
+"""
+    program = built(text, tmp_path)
+    n, x = np.array(5), np.arange(4, dtype="int32")
+    good, seen = np.zeros((5, 3), "int32"), np.zeros(4, "int32")
+    read_only = good.copy()
+    read_only.flags.writeable = False
+    for out, message in (
+        ((good.astype("int64"), seen), "result0 is int64; expected int32"),
+        ((np.zeros((5, 2), "int32"), seen), r"result0 has shape \[5, 2\]; expected \[\?, 3\]"),
+        ((np.zeros(5, "int32"), seen), r"result0 has shape \[5\]; expected \[\?, 3\]"),
+        ((read_only, seen), "result0 is read-only"),
+        ((good, x), "result1 shares memory with"),
+        (good, "out has 1 arrays; expected 2"),
+    ):
+        with pytest.raises(CallError, match=message):
+            program(n, x, out=out)
+    assert not program.state["seen"].any()
+    with pytest.raises(CallError, match=r"result0 has shape \[4, 3\]; expected \[5, 3\]"):
+        program(n, x, out=(np.zeros((4, 3), "int32"), seen))
+    filled = program(n, x, out=(good, seen))
+    assert filled[0] is good
+    assert good.all()
+    assert seen.tolist() == (2 * x).tolist()

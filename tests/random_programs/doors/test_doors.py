@@ -71,9 +71,18 @@ def test_what_is_printed_of_a_program_runs(door):
     exec(compile(text, "script", "exec"), {})
 
 
-@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
-def test_a_simulated_gpu(target):
-    assert_right("linalg", 6, "float32", target, simulate=True)
+@pytest.mark.parametrize(
+    ("seed", "dtype", "target", "op"),
+    [
+        (6, "float32", "cuda:sm_80", "sort"),
+        (20, "float32", "rocm:gfx942", "cond"),
+        (23, "int32", "cuda:sm_80", "while"),
+    ],
+)
+def test_a_simulated_gpu(seed, dtype, target, op):
+    task = ProgramTask(Recipe(seed, dtype, 16), Setting("linalg", target, simulate=True))
+    assert op in {node.op for node in trial.web_of(task).nodes}
+    assert_right("linalg", seed, dtype, target, simulate=True)
 
 
 @pytest.mark.costly

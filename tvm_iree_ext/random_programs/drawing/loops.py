@@ -90,9 +90,6 @@ def _cond(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArra
     return run_body(attributes["then" if np.all(chosen.data) else "else"], operands)
 
 
-BRANCHES = frozenset({"loop", "while", "cond"})
-"""Operations of which a program says at run time how often they run."""
-
 OPS = (
     WebOp("loop", _draw_loop, _loop, 0.5),
     WebOp("while", _draw_while, _while, 0.3),

@@ -19,7 +19,6 @@ from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.random_programs.doors.doors import find_door
 from tvm_iree_ext.random_programs.drawing import oracle
 from tvm_iree_ext.random_programs.drawing.generate import random_web
-from tvm_iree_ext.random_programs.drawing.loops import BRANCHES
 from tvm_iree_ext.random_programs.drawing.web import Web
 from tvm_iree_ext.random_programs.trials import reproduction
 from tvm_iree_ext.random_programs.trials.task import ProgramTask, Setting, TrialOutcome
@@ -32,12 +31,10 @@ def web_of(task: ProgramTask) -> Web:
     if isinstance(task.program, Web):
         return task.program
     door, recipe = find_door(task.setting.door), task.program
-    # The host of a GPU would have to wait for it to know a condition: they are refused.
-    ops = set(door.ops) - BRANCHES if task.setting.simulate else door.ops
     return random_web(
         recipe.seed,
         recipe.dtype,
-        ops=ops,
+        ops=door.ops,
         takes=door.takes,
         least=door.least,
         most=min(recipe.most, door.most),
