@@ -14,24 +14,30 @@ import torch.nn.functional as F
 
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends.torch_bags import BAGS, tell_length
+from tvm_iree_ext.frontends.torch_bessel import BESSEL
 from tvm_iree_ext.frontends.torch_bits import BITS
 from tvm_iree_ext.frontends.torch_complex import COMPLEX, complex_of
+from tvm_iree_ext.frontends.torch_composites import in_parts
 from tvm_iree_ext.frontends.torch_copies import COPIES, of_rank_0
 from tvm_iree_ext.frontends.torch_distances import DISTANCES
 from tvm_iree_ext.frontends.torch_errors import ERRORS
 from tvm_iree_ext.frontends.torch_floats import FLOATS
 from tvm_iree_ext.frontends.torch_gamma import GAMMA
+from tvm_iree_ext.frontends.torch_linear_algebra import LINEAR_ALGEBRA
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
+from tvm_iree_ext.frontends.torch_polynomials import POLYNOMIALS
+from tvm_iree_ext.frontends.torch_spectra import SPECTRA
 from tvm_iree_ext.frontends.torch_statistics import STATISTICS
 from tvm_iree_ext.frontends.torch_taken import is_taken
-from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
+from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS
 from tvm_iree_ext.frontends.torch_views import VIEWS, is_foreign, tell_extent
 from tvm_iree_ext.frontends.torch_widths import is_narrow, widened
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {
     **BAGS,
+    **BESSEL,
     **BITS,
     **COMPLEX,
     **COPIES,
@@ -39,12 +45,18 @@ TABLE: dict[Any, Callable[..., Any]] = {
     **ERRORS,
     **FLOATS,
     **GAMMA,
+    **LINEAR_ALGEBRA,
     **MASKS,
     **ORDERS,
+    **POLYNOMIALS,
+    **SPECTRA,
     **STATISTICS,
     **TRANSFORMS,
 }
-_STATEMENT = aten._assert_tensor_metadata.default  # of types that IREE takes for others
+_STATEMENTS = (
+    aten._assert_tensor_metadata.default,  # of types that IREE takes for others
+    aten._linalg_check_errors.default,  # of what data says
+)
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor)
 _LINE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
@@ -55,13 +67,12 @@ def replaced(program: Any) -> Any:
     Raises:
         MlirError: for an operator that no other stands for, in one sentence with its line.
     """
-    program = by_three(program)
-    graphs = [
-        one.graph for one in program.graph_module.modules() if isinstance(one, torch.fx.GraphModule)
-    ]
+    program = in_parts(program, TABLE)
+    graphs = _graphs(program)
     for graph in graphs:
-        for node in graph.find_nodes(op="call_function", target=_STATEMENT):
-            graph.erase_node(node)
+        for statement in _STATEMENTS:
+            for node in graph.find_nodes(op="call_function", target=statement):
+                graph.erase_node(node)
         _tell_types_of_numbers(graph)
     table = {**TABLE, **VIEWS}
     nodes = [node for graph in graphs for node in graph.nodes if is_replaced(node)]
@@ -90,6 +101,11 @@ def is_replaced(node: Any) -> bool:
 def user_lines(trace: str) -> list[str]:
     """The places in a stack trace of Python, the innermost last: ``file:line``."""
     return [":".join(found) for found in _LINE.findall(trace)]
+
+
+def _graphs(program: Any) -> list[Any]:
+    modules = program.graph_module.modules()
+    return [one.graph for one in modules if isinstance(one, torch.fx.GraphModule)]
 
 
 def _allow_other_strides(graphs: Sequence[Any]) -> None:

@@ -191,6 +191,8 @@ def written(program: Any) -> Iterator[None]:
     import torch
     from iree.compiler.extras import fx_importer
 
+    from tvm_iree_ext.frontends.torch_loops import all_carried
+
     types, numbers = fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM, fx_importer.TORCH_DTYPE_TO_INT
     added = [
         (table, dtype, value)
@@ -205,7 +207,7 @@ def written(program: Any) -> Iterator[None]:
     for table, dtype, value in added:
         table[dtype] = value
     try:
-        with _weights_as_words(program):
+        with _weights_as_words(program), all_carried(program):
             yield
     finally:
         for table, dtype, _ in added:

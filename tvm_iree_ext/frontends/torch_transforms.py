@@ -18,17 +18,8 @@ Pair = tuple[Any, Any]
 _REAL_LINE = aten.fft_rfft.default  # what IREE takes
 
 
-def by_three(program: Any) -> Any:
-    """An exported program whose transforms are the three that PyTorch makes all others of."""
-    foreign = {node.target for node in program.graph.nodes if _is_foreign(node)}
-    if not foreign:
-        return program
-    every = torch.export.default_decompositions().items()  # a table that takes a while
-    found = {operator: one for operator, one in every if operator in foreign}
-    return program.run_decompositions(found) if found else program
-
-
-def _is_foreign(node: Any) -> bool:
+def is_foreign(node: Any) -> bool:
+    """Whether a node is a transform that PyTorch makes of the three, or has open extents."""
     if node.target is not _REAL_LINE:
         return str(node.target).startswith("aten.fft_")
     return not all(isinstance(one, int) for one in node.args[0].meta["val"].shape)
