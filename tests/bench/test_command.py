@@ -73,7 +73,9 @@ def test_the_command_times_programs(command, monkeypatch, tmp_path):
         command("programs", "gpt9")
     with pytest.raises(ExtError, match="bench: programs take --log, --markdown and --picture"):
         command("programs", "--json", page)
-    with pytest.raises(ExtError, match="bench: names are for the suite programs, not attention"):
+    with pytest.raises(
+        ExtError, match="bench: names are for the suites programs and models, not attention"
+    ):
         command("attention", "gru")
 
 

@@ -20,7 +20,7 @@ from tvm_iree_ext.bench.measure.peaks import Peaks, measure_peaks
 from tvm_iree_ext.bench.measure.turns import Contender, Spread, take_turns
 from tvm_iree_ext.bench.odd import ODD_HEADER, Odd, measure_odd, odd_markdown, odd_row
 from tvm_iree_ext.bench.programs.contenders import PEERS as PROGRAM_PEERS
-from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS, select_programs
+from tvm_iree_ext.bench.programs.listed_programs import MODELS, PROGRAMS, select_programs
 from tvm_iree_ext.bench.programs.program_case import ProgramCase
 from tvm_iree_ext.bench.programs.program_picture import save_bars
 from tvm_iree_ext.bench.programs.program_rows import ProgramRow
@@ -38,6 +38,7 @@ from tvm_iree_ext.bench.suites import OTHER_SUITES, PEERS, SUITES, run, run_odd,
 
 __all__ = [
     "GROWTH_HEADER",
+    "MODELS",
     "ODD_HEADER",
     "OTHER_SUITES",
     "PEERS",

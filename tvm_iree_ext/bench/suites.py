@@ -56,8 +56,8 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
 PEERS = "peers"
 """The suite of the listed cases, which are in the others under names of their own."""
 
-OTHER_SUITES = (PEERS, "all", "growth", "programs")
-"""Suites beside those of some ops' cases: two are not of cases alone."""
+OTHER_SUITES = (PEERS, "all", "growth", "models", "programs")
+"""Suites beside those of some ops' cases: three are not of cases alone."""
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers
 

@@ -11,7 +11,12 @@ from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.base.text_tables import table_lines, width_of
 from tvm_iree_ext.base.versions import WHOLE, is_runtime_alone
 from tvm_iree_ext.cli.bench_artifact import add_artifact_options, bench_artifact, is_artifact
-from tvm_iree_ext.cli.bench_programs import PROGRAMS_SUITE, add_programs_options, bench_programs
+from tvm_iree_ext.cli.bench_programs import (
+    MODELS_SUITE,
+    PROGRAMS_SUITE,
+    add_programs_options,
+    bench_programs,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,8 +43,8 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
         "suite",
         metavar="SUITE|DIR",
         help="which cases, such as attention, or all; peers: the listed cases of every op; growth"
-        " times every op at sizes that double; programs: whole ones of PyTorch and JAX; an unknown"
-        " name lists what there is",
+        " times every op at sizes that double; programs: whole ones of PyTorch and JAX; models:"
+        " those of packages; an unknown name lists what there is",
     )
     parser.add_argument(
         "--threads", type=numbers, metavar="N,...", help="default: 1, and all processors up to 2"
@@ -82,10 +87,12 @@ def run_bench(args: argparse.Namespace) -> int:
     from rich.console import Console  # takes longer to import than 'bench --help' to be made
 
     console = Console(width=width_of(sys.stdout))
-    if args.suite == PROGRAMS_SUITE:
+    if args.suite in (PROGRAMS_SUITE, MODELS_SUITE):
         return bench_programs(args, console, threads, _shown(console, lambda text: None))
     if args.operands:
-        raise ExtError(f"bench: names are for the suite programs, not {args.suite}; try --cases")
+        raise ExtError(
+            f"bench: names are for the suites programs and models, not {args.suite}; try --cases"
+        )
     if args.suite == "growth":
         return _growth(console, args, threads)
     if args.odd:

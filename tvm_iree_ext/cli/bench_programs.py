@@ -1,4 +1,4 @@
-"""``tvm-iree-ext bench programs``: whole programs timed beside what else runs them."""
+"""``tvm-iree-ext bench programs`` and ``models``: whole programs beside what else runs them."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PROGRAMS_SUITE = "programs"
+MODELS_SUITE = "models"
 
 
 def add_programs_options(parser: argparse.ArgumentParser) -> None:
-    """Add what only the suite ``programs`` takes."""
+    """Add what only the suites ``programs`` and ``models`` take."""
     group = parser.add_argument_group(
-        "programs",
+        "programs and models",
         "Each is built, checked beside its framework, and timed in a process of its own. Files and"
         " --cases are as above, but for --json and --roofline.",
     )
@@ -59,6 +60,7 @@ def bench_programs(
             "bench: programs take --log, --markdown and --picture, and none of --json, --roofline,"
             " --odd and --costs"
         )
+    listed = ext.bench.MODELS if args.suite == MODELS_SUITE else ext.bench.PROGRAMS
     rows: list[Any] = []
     load = ext.bench.OtherLoad()
     machine = ext.bench.Machine.here()
@@ -72,7 +74,7 @@ def bench_programs(
         if args.picture is not None:
             ext.bench.check_picture(args.picture, "picture")
         for row in ext.bench.run_programs(
-            ext.bench.select_programs(args.operands, args.cases),
+            ext.bench.select_programs(args.operands, args.cases, listed),
             threads=threads,
             peers=_peers(args.peers),
             quick=args.quick,

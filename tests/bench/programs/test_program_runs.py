@@ -37,7 +37,13 @@ def row_with(name, ratio, threads=1, **named):
 
 
 ROWS = [
-    row_with("ahead", 2.0, build_seconds=1.25, kernels=7, notes={"IREE": "core operators"}),
+    row_with(
+        "ahead",
+        2.0,
+        build_seconds={"tvm_iree_ext": 1.25},
+        kernels=7,
+        notes={"IREE": "core operators"},
+    ),
     row_with("behind", 0.5, peak_bytes={"tvm_iree_ext": 3 << 20, "PyTorch": 1 << 20}),
     dataclasses.replace(
         row_with("wrong", 1.0),

@@ -19,7 +19,6 @@ from tvm_iree_ext.bench.peers import iree_peer, jax_peer, onnx_runtime, torch_co
 from tvm_iree_ext.bench.programs.models.program_model import Model
 from tvm_iree_ext.bench.programs.program_case import Framework
 from tvm_iree_ext.frontends import torch_export
-from tvm_iree_ext.runtime import cache
 from tvm_iree_ext.runtime.program import Program
 
 _MOST_CHARACTERS = 200  # of a reason
@@ -53,6 +52,7 @@ class Contestant:
     library: Library
     frameworks: tuple[Framework, ...]
     make: Callable[[ProgramSubject], Call]
+    imports: tuple[str, ...] = ()  # modules whose import is no part of a build
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ def _eager(subject: ProgramSubject) -> Call:
 def _inductor(subject: ProgramSubject) -> Call:
     if shutil.which("c++") is None:
         raise Skipped("needs a C++ compiler")
-    os.environ.setdefault(_INDUCTOR_FOLDER, str(cache.root() / "inductor"))
+    os.environ.setdefault(_INDUCTOR_FOLDER, str(subject.folder / "inductor"))  # built anew
 
     def set_up(_: int) -> Call:
         compiled = torch_compile.compiled_anew(subject.model.function, dynamic=subject.is_dynamic)
@@ -210,8 +210,8 @@ PEERS = {
     one.name: one
     for one in (
         Contestant(TORCH, ("torch",), _eager),
-        Contestant(torch_compile.COMPILED, ("torch",), _inductor),
-        Contestant(onnx_runtime.ORT, ("torch",), _onnx),
+        Contestant(torch_compile.COMPILED, ("torch",), _inductor, ("torch._inductor.compile_fx",)),
+        Contestant(onnx_runtime.ORT, ("torch",), _onnx, ("onnxscript", "torch.onnx")),
         Contestant(iree_peer.IREE, ("torch", "jax"), _iree),
         Contestant(jax_peer.JAX, ("jax",), _jax),
     )

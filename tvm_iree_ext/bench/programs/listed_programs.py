@@ -1,6 +1,6 @@
-"""The list of programs.  Making one imports its framework; the list does not."""
+"""The lists of programs.  Making one imports its framework; the lists do not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +22,7 @@ _recurrent, _tables = _of("torch", "recurrent"), _of("torch", "tables")
 _mixtures, _scans = _of("jax", "mixtures"), _of("jax", "scans")
 _training, _choices, _arrays = _of("jax", "training"), _of("jax", "choices"), _of("jax", "arrays")
 
-_CASES = (
+_PROGRAMS = (
     _language("gpt2_block"),
     _language("gpt2_block_f16", relative=1e-2, absolute=1e-2, reason=_F16),
     _language("gpt2_block_bf16", relative=3e-2, absolute=3e-2, reason=_BF16),
@@ -84,25 +84,66 @@ _CASES = (
         reference="framework",
     ),
 )
-PROGRAMS = {case.name: case for case in _CASES}
+PROGRAMS = {case.name: case for case in _PROGRAMS}
+"""Those whose code stands in this package."""
+
+_OF_TRANSFORMERS = """
+    gpt2 llama mistral mixtral qwen2 qwen3 qwen3_moe gemma2 gemma3 phi3 gpt_neox opt bloom mamba
+    mamba2 bert roberta distilbert deberta modernbert t5 bart whisper wav2vec2 dinov2 clip_vision
+    swin llama_static_cache bert_dynamic
+    gpt2_bf16 llama_bf16 qwen3_bf16 gemma3_bf16 mistral_bf16 bert_bf16 t5_bf16 mamba_bf16
+    dinov2_bf16
+"""
+_OF_VISION_PACKAGES = """
+    resnet50 mobilenet_v3 efficientnet_b0 convnext_tiny densenet121 squeezenet googlenet
+    inception_v3 shufflenet regnet vit_b_16 swin_t maxvit deit_small mixer_s16 efficientvit resnest
+    diffusion_unet diffusion_vae resnet50_dynamic vit_b_16_dynamic
+    resnet50_bf16 vit_b_16_bf16 convnext_tiny_bf16 swin_t_bf16 diffusion_unet_bf16
+"""
 
 
-def select_programs(names: Sequence[str] = (), containing: str = "") -> list[ProgramCase]:
+def _whole(name: str, module: str) -> ProgramCase:
+    """A model as it is trained, of many layers: the error of each is that of its inputs, too."""
+    make = _of("torch", module)
+    if name.endswith("_bf16"):
+        return make(name, relative=5e-2, absolute=5e-2, reason=_BF16)
+    if name in ("mixtral", "qwen3_moe"):
+        return make(name, relative=1e-3, absolute=1e-3, reference="framework", reason=_CHOICE)
+    return make(name, relative=1e-3, absolute=1e-3, reason="float32, through many layers")
+
+
+MODELS = {
+    name: _whole(name, module)
+    for module, names in (
+        ("transformers_models", _OF_TRANSFORMERS),
+        ("vision_packages", _OF_VISION_PACKAGES),
+    )
+    for name in names.split()
+}
+"""Whole models of packages: ``pip install 'tvm-iree-ext[models]'``."""
+
+
+def select_programs(
+    names: Sequence[str] = (),
+    containing: str = "",
+    listed: Mapping[str, ProgramCase] = PROGRAMS,
+) -> list[ProgramCase]:
     """Programs by name, or all whose name contains one of several texts with ``|`` between.
 
-    One that is asked for by its whole name is built, too, where it is otherwise left out.
+    They are of :data:`PROGRAMS` or :data:`MODELS`.  One that is asked for by its whole name is
+    built, too, where it is otherwise left out.
 
     Raises:
         ValueError: for a name that there is not, and where no program is left.
     """
     for name in names:
-        if name not in PROGRAMS:
-            hint = did_you_mean(name, PROGRAMS)
-            raise ValueError(f"no program {name!r}{hint or '; there are ' + ', '.join(PROGRAMS)}")
+        if name not in listed:
+            hint = did_you_mean(name, listed)
+            raise ValueError(f"no program {name!r}{hint or '; there are ' + ', '.join(listed)}")
     if names:
-        return [replace(PROGRAMS[name], left_out="") for name in dict.fromkeys(names)]
+        return [replace(listed[name], left_out="") for name in dict.fromkeys(names)]
     parts = containing.split("|")
-    chosen = [case for case in _CASES if any(part in case.name for part in parts)]
+    chosen = [case for case in listed.values() if any(part in case.name for part in parts)]
     if not chosen:
-        raise ValueError(f"no program has {containing!r} in its name: {', '.join(PROGRAMS)}")
+        raise ValueError(f"no program has {containing!r} in its name: {', '.join(listed)}")
     return chosen

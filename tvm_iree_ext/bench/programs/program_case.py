@@ -14,9 +14,9 @@ class ProgramCase:
     """One program of the list.
 
     Attributes:
-        name: that of the function that makes it, too.
+        name: that of what makes it, too.
         framework: whose function or module it is.
-        module: the Python module that has this function.
+        module: the Python module that has what makes it.
         relative: how far a number may be off, of itself.
         absolute: and of the largest of its array.
         reason: why the tolerance is what it is.
@@ -35,7 +35,11 @@ class ProgramCase:
     left_out: str = ""
 
     def make(self) -> Model:
-        """Its function and arguments, the same in every run; imports the framework."""
-        model = getattr(importlib.import_module(self.module), self.name)()
+        """Its function and arguments, the same in every run; imports the framework.
+
+        Makers stand in the module by name, or in its table ``MODELS``.
+        """
+        module = importlib.import_module(self.module)
+        model = getattr(module, "MODELS", vars(module))[self.name]()
         assert isinstance(model, Model)
         return model

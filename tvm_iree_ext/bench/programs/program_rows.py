@@ -23,7 +23,8 @@ class ProgramRow:
             of their array; beside the reference.
         reference: what that is: ``float64``, or the framework in the program's own types.
         notes: what a contender needed to run, by its name.
-        build_seconds: import and build of ours, not cached.
+        build_seconds: from the function to the first result, by name, not cached and without
+            imports of Python modules; of ours without the first call.
         kernels: how many kernels ours has.
         weight_bytes: of our constants.
         peak_bytes: what the first call adds to the memory of the process, ours and PyTorch's.
@@ -37,7 +38,7 @@ class ProgramRow:
     errors: dict[str, float] = field(default_factory=dict)
     reference: str = "float64"
     notes: dict[str, str] = field(default_factory=dict)
-    build_seconds: float | None = None
+    build_seconds: dict[str, float] = field(default_factory=dict)
     kernels: int | None = None
     weight_bytes: int | None = None
     peak_bytes: dict[str, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from tvm_iree_ext.bench.results.result_tables import Machine
 from tvm_iree_ext.bench.results.summary import threads_text
 
 _EAGER = "PyTorch"
+_COMPILERS: dict[str, str] = {"torch": "torch.compile", "jax": "JAX"}
 _BUSY = 0.05  # of the processors in others' hands, from where a table warns
 _BEHIND = 0.95  # a peer that is ahead by less may be so by chance
 
@@ -17,11 +18,20 @@ _BEHIND = 0.95  # a peer that is ahead by less may be so by chance
 def program_header(rows: Sequence[ProgramRow]) -> list[str]:
     """The columns: ours, each peer's time over ours, the fastest peer, and what ours costs."""
     ahead = ["program", "ms", *_peers(rows), "fastest peer"]
-    return [*ahead, "error", "its error", "build s", "kernels", "memory MiB", "its memory"]
+    return [
+        *ahead,
+        "error",
+        "its error",
+        "build s",
+        "its build s",
+        "kernels",
+        "memory MiB",
+        "its memory",
+    ]
 
 
 def program_cells(row: ProgramRow, peers: Sequence[str]) -> list[str]:
-    """A row under the header; memory is ours and, where PyTorch ran it, PyTorch's."""
+    """A row under the header; *its* is the framework's: PyTorch's memory, torch.compile's build."""
     outcomes = {peer.name: peer for peer in row.peers}
     fastest = row.fastest
     last = f"{row.ratio:.2f}x {fastest.name}" if fastest else ""
@@ -33,7 +43,8 @@ def program_cells(row: ProgramRow, peers: Sequence[str]) -> list[str]:
         last,
         _number_cell(row.errors.get(OUR_NAME), "{:.1e}"),
         _number_cell(row.errors.get(framework), "{:.1e}"),
-        _number_cell(row.build_seconds, "{:.1f}"),
+        _number_cell(row.build_seconds.get(OUR_NAME), "{:.1f}"),
+        _number_cell(row.build_seconds.get(_COMPILERS[row.framework]), "{:.1f}"),
         _number_cell(row.kernels, "{}"),
         _mib_cell(row.peak_bytes.get(OUR_NAME)),
         _mib_cell(row.peak_bytes.get(_EAGER)),

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import importlib
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -63,7 +64,7 @@ class _Found:
     settled: dict[str, ContenderOutcome] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
-    build_seconds: float | None = None
+    build_seconds: dict[str, float] = field(default_factory=dict)
     program: Program | None = None
 
 
@@ -157,7 +158,7 @@ def _built(subject: ProgramSubject, found: _Found) -> None:
     build = from_torch if subject.framework == "torch" else from_jax
     start = time.perf_counter()
     found.program = build(model.function, *model.arguments, folder=place, **model.options)
-    found.build_seconds = time.perf_counter() - start
+    found.build_seconds[OURS.name] = time.perf_counter() - start
 
 
 def _checked(
@@ -170,12 +171,16 @@ def _checked(
     else:
         library = PEERS[name].library
         library.version()
+        for module in PEERS[name].imports:
+            importlib.import_module(module)
+        start = time.perf_counter()
         call = PEERS[name].make(subject)
     with library.limit(trial.threads[0]):
         if name in (OURS.name, TORCH.name):
             result, found.peak_bytes[name] = _measured(call)
         else:
             result = call()
+            found.build_seconds[name] = time.perf_counter() - start
         got = [_plain(one) for one in _results(subject, name, result)]
     found.errors[name] = _largest_error(got, want)
     if complaint := _complaint(trial.case, got, want):

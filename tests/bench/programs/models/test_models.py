@@ -1,12 +1,12 @@
 """The list of programs: its names, and those that are quickly made."""
 
+import importlib
 import importlib.util
 from dataclasses import replace
 
 import pytest
 
-from tvm_iree_ext.bench.programs import listed_programs
-from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS, select_programs
+from tvm_iree_ext.bench.programs.listed_programs import MODELS, PROGRAMS, select_programs
 
 SMALL = {
     "torch": ("unet_bilinear_up", "mobilenetv2_block", "swin_block", "gru", "torch_sort"),
@@ -20,9 +20,16 @@ def test_the_list_has_each_program_once():
     assert all(importlib.util.find_spec(case.module) for case in PROGRAMS.values())
 
 
+@pytest.mark.parametrize("module", sorted({case.module for case in MODELS.values()}))
+def test_models_of_packages_are_listed_as_they_are_made(module):
+    pytest.importorskip("torch", reason="their framework: scripts/setup dev bench")
+    listed = [name for name, case in MODELS.items() if case.module == module]
+    assert sorted(importlib.import_module(module).MODELS) == sorted(listed)
+
+
 def test_what_is_looser_or_without_float64_says_why():
     usual = next(iter(PROGRAMS.values()))
-    for case in PROGRAMS.values():
+    for case in (*PROGRAMS.values(), *MODELS.values()):
         if (case.relative, case.absolute, case.reference) != (1e-4, 1e-4, "float64"):
             assert case.reason != usual.reason, case.name
 
@@ -50,6 +57,7 @@ def test_programs_are_chosen_by_name_and_by_parts():
         "moe",
         "moe_ragged",
     ]
+    assert [case.name for case in select_programs(["resnet50"], listed=MODELS)] == ["resnet50"]
     with pytest.raises(ValueError, match="no program 'gpt9'; there are gpt2_block, "):
         select_programs(["gpt9"])
     with pytest.raises(ValueError, match="no program has 'gpt9' in its name"):
@@ -58,7 +66,6 @@ def test_programs_are_chosen_by_name_and_by_parts():
 
 def test_what_is_left_out_is_built_where_it_is_asked_for(monkeypatch):
     left_out = replace(PROGRAMS["gru"], left_out="for a reason")
-    monkeypatch.setattr(listed_programs, "_CASES", (left_out,))
     monkeypatch.setitem(PROGRAMS, "gru", left_out)
     assert select_programs(containing="gru")[0].left_out == "for a reason"
     assert not select_programs(["gru"])[0].left_out
