@@ -12,7 +12,10 @@ from tvm_iree_ext.frontends import import_lowered
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'tvm-iree-ext[jax]'")
-jax_linear_algebra = importlib.import_module("tvm_iree_ext.frontends.jax_linear_algebra")
+jax_linear_algebra, jax_householder = (
+    importlib.import_module(f"tvm_iree_ext.frontends.{name}")
+    for name in ("jax_linear_algebra", "jax_householder")
+)
 linalg, triangular = jax.numpy.linalg, jax.lax.linalg.triangular_solve
 
 
@@ -20,15 +23,20 @@ linalg, triangular = jax.numpy.linalg, jax.lax.linalg.triangular_solve
 def small_panels(monkeypatch):
     """Small matrices are of several panels then."""
     monkeypatch.setattr(jax_linear_algebra, "_PANEL", 4)
+    monkeypatch.setattr(jax_householder, "_PANEL", 2)
 
 
 def numbers(*shape, dtype="float32"):
-    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    rng = np.random.default_rng(0)
+    found = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        found = found + 1j * rng.standard_normal(shape)
+    return found.astype(dtype)
 
 
 def positive(size, *batch, dtype="float32"):
     half = numbers(*batch, size, size, dtype=dtype)
-    return half @ half.swapaxes(-1, -2) + np.eye(size, dtype=dtype)
+    return half @ half.swapaxes(-1, -2).conj() + np.eye(size, dtype=dtype)
 
 
 def program_of(function, *arguments):
@@ -38,7 +46,7 @@ def program_of(function, *arguments):
 
 def near(came, want, dtype):
     """As near as sums of a hundred terms are, of a matrix that is well conditioned."""
-    tolerance = {"float32": 2e-4, "float64": 1e-11}[dtype]
+    tolerance = 2e-4 if dtype in ("float32", "complex64") else 1e-11
     assert came.dtype == np.dtype(dtype)
     np.testing.assert_allclose(came, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
 
@@ -125,6 +133,75 @@ def test_triangles_of_all_kinds():
         near(came, want, "float32")
 
 
+@pytest.mark.long
+def test_complex_matrices_are_factored():
+    matrix, right = positive(6, dtype="complex64"), numbers(6, 2, dtype="complex64")
+
+    def forms(a, b):
+        turned = triangular(a, b, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
+        return [linalg.cholesky(a, upper=True), linalg.solve(a, b), *jax.lax.linalg.lu(b), turned]
+
+    program = program_of(forms, matrix, right)
+    for came, want in zip(program(matrix, right), forms(matrix, right), strict=True):
+        np.testing.assert_allclose(came, want, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_reflections_are_those_of_lapack(dtype):
+    wide, square = numbers(3, 5, dtype=dtype), numbers(5, 5, dtype=dtype)
+
+    def forms(wide, square):
+        found, taus = jax.lax.linalg.qr(square, pivoting=True, full_matrices=False)[::2]
+        hessenberg, own = jax.lax.linalg.hessenberg(square)
+        return [
+            *(*linalg.qr(wide), *linalg.qr(wide.T, mode="complete"), found, taus, hessenberg, own),
+            jax.lax.linalg.ormqr(hessenberg, own, wide, left=False, transpose=True),
+            *jax.lax.linalg.tridiagonal(square + square.conj().T, lower=True),
+            jax.lax.linalg.tridiagonal_solve(square[0], square[1], square[2], square),
+        ]
+
+    program = program_of(forms, wide, square)
+    for came, want in zip(program(wide, square), forms(wide, square), strict=True):
+        np.testing.assert_allclose(came, want, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.costly
+def test_eigenvalues_of_hermitian_matrices():
+    """Vectors are known but for a factor of magnitude 1; some values are equal."""
+    matrix = positive(5, dtype="complex64")
+    several = np.stack([np.diag(np.float32([2, -1, 2, 0])), numbers(4, 4), np.zeros((4, 4), "f4")])
+
+    def forms(a, b):
+        values, vectors = linalg.eigh(a)
+        return [values, vectors, linalg.eigvalsh(b)]
+
+    values, vectors, real = program_of(forms, matrix, several)(matrix, several)
+    near(values, np.linalg.eigvalsh(matrix), "float32")
+    near(vectors * values @ vectors.conj().T, matrix, "complex64")
+    near(vectors @ vectors.conj().T, np.eye(5), "complex64")
+    near(real, np.linalg.eigvalsh((several + several.swapaxes(1, 2)) / 2), "float32")
+
+
+@pytest.mark.long
+def test_singular_values():
+    """Of a matrix with more columns, and of one whose columns are multiples of two."""
+    wide, low = numbers(3, 5), numbers(5, 2) @ numbers(2, 4)
+    program = program_of(lambda a, b: [*linalg.svd(a), *linalg.svd(b, False)], wide, low)
+    found = program(wide, low)
+    for matrix, (left, values, right) in ((wide, found[:3]), (low, found[3:])):
+        near(values, np.linalg.svd(matrix, compute_uv=False), "float32")
+        count = len(values)
+        near(left[:, :count] * values @ right[:count], matrix, "float32")
+        near(left.T @ left, np.eye(left.shape[1]), "float32")
+        near(right @ right.T, np.eye(right.shape[0]), "float32")
+
+
+def test_what_has_no_form_is_refused_by_name():
+    with pytest.raises(MlirError, match=r"LAPACK's geev, .*: it has no form as products and loops"):
+        ext.from_jax(linalg.eigvals, numbers(3, 3))
+
+
 def test_gradients_of_a_likelihood():
     matrix, right = positive(6), numbers(6)
 
@@ -151,8 +228,3 @@ def test_text_has_one_function_for_equal_calls():
     for came in program(matrix, matrix):
         near(came, np.linalg.cholesky(matrix), "float32")
     assert without_lapack("module {\n}\n") == "module {\n}\n"
-
-
-def test_other_functions_of_lapack_are_refused_by_their_line():
-    with pytest.raises(MlirError, match=r"(?s)IREE does not lower it.*test_jax_lapack\.py:\d+"):
-        ext.from_jax(linalg.eigh, jax.ShapeDtypeStruct((4, 4), "float32"))

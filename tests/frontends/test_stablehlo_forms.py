@@ -44,6 +44,22 @@ def test_the_largest_of_64_unsigned_bits_are_refused():
             ext.from_jax(lambda x: lax.top_k(x, 2), shape)
 
 
+def test_extremes_reversed_bytes_and_scatters_without_indices():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 9)).astype("float32")
+    u = rng.integers(0, 256, (3, 9)).astype("uint8")
+    same(
+        lambda x, u: (
+            *(*lax.approx_min_k(x, 2), *lax.approx_max_k(x, 1, reduction_dimension=0)),
+            *(u[::-1], jnp.flip(u.astype("uint32"), 1), jnp.packbits(u, axis=0)),
+            *(jnp.polyadd(x[0], x[1]), x.at[...].max(0.5), x[0, 0].at[()].set(x[1, 1])),
+        ),
+        x,
+        u,
+        tolerance=1e-6,
+    )
+
+
 def test_products_whose_algorithm_is_said():
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((2, 9, 3, 8)).astype("float32") for _ in range(3))

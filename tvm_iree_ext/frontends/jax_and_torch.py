@@ -25,6 +25,7 @@ from tvm_iree_ext.frontends.jax_constants import text_beside_constants
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
 from tvm_iree_ext.frontends.mhlo_text import as_stablehlo
 from tvm_iree_ext.frontends.stablehlo_complex import complex_operations
+from tvm_iree_ext.frontends.stablehlo_extremes import exact_extremes
 from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
 from tvm_iree_ext.frontends.stablehlo_transforms import declared_transforms
 from tvm_iree_ext.mlir.from_file import import_program
@@ -35,7 +36,6 @@ from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime.program import Program
 from tvm_iree_ext.targets.names import TargetLike
 
-_SMALLEST = re.compile(r"custom_call @ApproxTopK.*@top_k_lt_")
 _PRODUCT = re.compile(
     r"stablehlo\.(dot_general|dot|convolution)\b.*:"
     r" \(tensor<(?:[\d?]+x)*(ui\d+)>, tensor<(?:[\d?]+x)*ui\d+>\) -> tensor<(?:[\d?]+x)*(\w+)>"
@@ -103,10 +103,6 @@ def import_jax(
         raise MlirError("what is lowered already takes no arguments to trace with")
     text, constants = text_beside_constants(lowered)
     _refuse_unsigned_products(text)
-    if _SMALLEST.search(text):
-        raise MlirError(
-            "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
-        )
     text = _taken(text)
     return import_written(_writes(text), "stablehlo", _boundaries_of_jax(lowered), constants)
 
@@ -260,8 +256,8 @@ def _refuse_unsigned_products(text: str) -> None:
 
 def _taken(text: str) -> str:
     """The text of a module in forms that IREE's front end takes and computes rightly."""
-    text = complex_operations(taken_forms(_widened_by_signed(text)))
-    return declared_transforms(without_lapack(text))
+    text = _widened_by_signed(without_lapack(text))
+    return declared_transforms(complex_operations(taken_forms(exact_extremes(text))))
 
 
 def _widened_by_signed(text: str) -> str:

@@ -14,7 +14,7 @@ _PANEL = 64
 def cholesky(matrix: Array) -> tuple[Array, Array]:
     """``potrf`` of the lower triangle: the factor, and whether there is none."""
     found = _factor(jnp.tril(matrix))
-    is_factor = (jnp.diagonal(found) > 0).all()
+    is_factor = (jnp.diagonal(found).real > 0).all()
     return found, jnp.where(is_factor, 0, 1).astype(jnp.int32)
 
 
@@ -24,28 +24,30 @@ def _factor(matrix: Array) -> Array:
     if size <= _PANEL:
         return _corner(matrix)
     corner = _corner(matrix[:_PANEL, :_PANEL])
-    below = solved_lower(corner, matrix[_PANEL:, :_PANEL].T, is_unit=False).T
-    rest = _factor(matrix[_PANEL:, _PANEL:] - jnp.tril(below @ below.T))
+    beside = matrix[_PANEL:, :_PANEL].conj().T
+    below = solved_lower(corner, beside, is_unit=False).conj().T
+    rest = _factor(matrix[_PANEL:, _PANEL:] - jnp.tril(below @ below.conj().T))
     above = jnp.zeros((_PANEL, size - _PANEL), matrix.dtype)
     return jnp.block([[corner, above], [below, rest]])
 
 
 def upper_cholesky(matrix: Array) -> tuple[Array, Array]:
     """The same of the upper triangle."""
-    found, has_none = cholesky(matrix.T)
-    return found.T, has_none
+    found, has_none = cholesky(matrix.conj().T)
+    return found.conj().T, has_none
 
 
 def _corner(matrix: Array) -> Array:
     """The factor of one panel: in step j its row j of the upper factor."""
     places = jnp.arange(matrix.shape[0])
-    symmetric = jnp.tril(matrix).T
+    symmetric = jnp.tril(matrix).conj().T
 
     def step(j: Array, upper: Array) -> Array:
-        row = symmetric[j] - upper[:, j] @ upper
-        return upper.at[j].set(jnp.where(places >= j, row / jnp.sqrt(row[j]), 0))
+        row = symmetric[j] - upper[:, j].conj() @ upper
+        root = jnp.sqrt(row[j].real).astype(row.dtype)
+        return upper.at[j].set(jnp.where(places >= j, row / root, 0))
 
-    return lax.fori_loop(0, matrix.shape[0], step, jnp.zeros_like(matrix)).T
+    return lax.fori_loop(0, matrix.shape[0], step, jnp.zeros_like(matrix)).conj().T
 
 
 def solved_lower(matrix: Array, right: Array, *, is_unit: bool) -> Array:
@@ -68,11 +70,14 @@ def solved_lower(matrix: Array, right: Array, *, is_unit: bool) -> Array:
 
 
 def triangular(
-    matrix: Array, right: Array, *, is_left: bool, is_lower: bool, is_turned: bool, is_unit: bool
+    matrix: Array, right: Array, *, is_left: bool, is_lower: bool, turned: str, is_unit: bool
 ) -> Array:
-    """``trsm``: all by the inverse of a lower triangle from the left."""
-    if is_turned:
-        matrix, is_lower = matrix.T, not is_lower
+    """``trsm``: all by the inverse of a lower triangle from the left.
+
+    ``turned`` is ``N``, ``T`` or ``C``: the matrix, its transpose, or the conjugate of that.
+    """
+    if turned != "N":
+        matrix, is_lower = (matrix.conj() if turned == "C" else matrix).T, not is_lower
     if not is_left:
         matrix, is_lower, right = matrix.T, not is_lower, right.T
     if not is_lower:
@@ -107,7 +112,8 @@ def _panel(matrix: Array) -> tuple[Array, Array, Array]:
 
     def step(j: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         found, order, pivots = state
-        pivot = jnp.argmax(jnp.where(rows < j, -1, jnp.abs(found[:, j])))
+        column = found[:, j]  # whose parts' magnitudes are added, as LAPACK does it
+        pivot = jnp.argmax(jnp.where(rows < j, -1, jnp.abs(column.real) + jnp.abs(column.imag)))
         here, there = found[j], found[pivot]
         found = jnp.where((rows == pivot)[:, None], here, found)
         found = jnp.where((rows == j)[:, None], there, found)

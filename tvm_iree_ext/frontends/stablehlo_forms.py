@@ -17,6 +17,16 @@ _RUNNING = re.compile(
     r" -> tensor<((?:\d+x)*)ui\d+>",
     re.DOTALL,
 )
+_WHOLE = re.compile(
+    r'(?P<result>%\w+) = "stablehlo\.scatter"\((?P<given>%[\w#]+), %[\w#]+, (?P<update>%[\w#]+)\)'
+    r" <\{[^\n]*#stablehlo\.scatter<(?:update_window_dims = \[[\d, ]*\])?>[^\n]*\}>"
+    r" (?P<body>\(\{\n.*?\n *\}\)) : \((?P<type>tensor<(?P<shape>(?:\d+x)*)\S+>), tensor<0x\w+>,"
+    r" (?P=type)\) -> (?P=type)",
+    re.DOTALL,
+)
+_REVERSED = re.compile(
+    r"(%\w+) = stablehlo\.reverse (%[\w#]+), (dims = \[[\d, ]*\]) : tensor<((?:[\d?]+x)*)u(i\d+)>"
+)
 _WIDER = {"ui8": "i32", "ui16": "i32", "ui32": "i64"}
 
 
@@ -25,14 +35,38 @@ def taken_forms(text: str) -> str:
 
     Products have no algorithm: operands are multiplied as they are, and sums are those of the
     result's type or wider.  Meshes of devices are left out, since one device has all.  Unsigned
-    integers are ordered in a wider type with a sign.
+    integers are ordered in a wider type with a sign, and reversed as bits.  A scatter without
+    indices is the region on whole tensors.
 
     Raises:
         MlirError: for unsigned integers that no wider type is for.
     """
     text = _ALGORITHM.sub(r"\1", text)
     text = _PLACED.sub(r"= stablehlo.reshape \1 : (\2) -> \2", _MESH.sub("", text))
-    return _RUNNING.sub(_running, _TOP_K.sub(_largest, text))
+    text = _RUNNING.sub(_running, _TOP_K.sub(_largest, text))
+    return _REVERSED.sub(_reversed, _WHOLE.sub(_whole, text))
+
+
+def _whole(found: re.Match[str]) -> str:
+    """A scatter whose one index has no dims: the region, element by element."""
+    dims = ", ".join(map(str, range(found["shape"].count("x"))))
+    return (
+        f'{found["result"]} = "stablehlo.map"({found["given"]}, {found["update"]})'
+        f" <{{dimensions = array<i64{': ' if dims else ''}{dims}>}}> {found['body']}"
+        f" : ({found['type']}, {found['type']}) -> {found['type']}"
+    )
+
+
+def _reversed(found: re.Match[str]) -> str:
+    """IREE moves no unsigned integers so."""
+    result, given, dims, shape, signed = found.groups()
+    name, kind = result[1:], f"tensor<{shape}{signed}>"
+    return (
+        f"%bits_{name} = stablehlo.bitcast_convert {given} : (tensor<{shape}u{signed}>) -> {kind}\n"
+        f"%reversed_{name} = stablehlo.reverse %bits_{name}, {dims} : {kind}\n"
+        f"{result} = stablehlo.bitcast_convert %reversed_{name}"
+        f" : ({kind}) -> tensor<{shape}u{signed}>"
+    )
 
 
 def _largest(found: re.Match[str]) -> str:

@@ -10,6 +10,8 @@ powers of two.
 import re
 from collections.abc import Iterator
 
+from tvm_iree_ext.frontends.module_functions import with_functions
+
 _TENSOR = r"tensor<(?:[\d?]+x)+(?:f\d+|complex<f\d+>)>"
 _TRANSFORM = re.compile(
     r"(?P<result>%\w+) = (?:stablehlo\.fft (?P<given>%[\w#]+), type = +(?P<kind>\w+),"
@@ -19,7 +21,6 @@ _TRANSFORM = re.compile(
 )
 _KIND = re.compile(r"fft_type (\w+)")
 _LENGTHS = re.compile(r"fft_length = array<i64: ([\d, ]+)>")
-_MODULE = re.compile(r"^module\b.*\{$", re.MULTILINE)
 
 
 def declared_transforms(text: str) -> str:
@@ -37,13 +38,13 @@ def declared_transforms(text: str) -> str:
         return "\n".join(lines) or found[0]
 
     text = _TRANSFORM.sub(calls, text)
-    functions = "".join(
-        f"func.func private @{name}({kind}) -> {of_result} attributes {{nosideeffects}}\n"
-        for (_, kind, of_result), name in declared.items()
+    return with_functions(
+        text,
+        (
+            f"func.func private @{name}({kind}) -> {of_result} attributes {{nosideeffects}}"
+            for (_, kind, of_result), name in declared.items()
+        ),
     )
-    start = _MODULE.search(text)
-    at = start.end() + 1 if start else 0
-    return f"{text[:at]}{functions}{text[at:]}"
 
 
 def _steps(found: re.Match[str]) -> Iterator[tuple[str, str, str]]:
