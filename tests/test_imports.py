@@ -50,7 +50,7 @@ ALLOWED = {
     "schedules.gpu": f"{SPEAK} .targets .intrin .codegen"
     f" .schedules.base .schedules.emit .schedules.shared {TVM}",
     "schedules": f".ops .tir .schedules.base .schedules.cpu .schedules.gpu {TVM}",
-    "catalog": ".layout .ops .reference numpy ml_dtypes",
+    "catalog": ".layout .ops .reference .targets numpy ml_dtypes",
     "registry": ".catalog",
     "records": ".ops .targets .runtime .schedules .schedules.base tvm",
     "building": ".ops .targets .codegen .runtime .records .schedules .schedules.base tvm",

@@ -115,6 +115,28 @@ def test_what_a_softmax_over_nothing_gives_is_refused():
         kernel(*(np.ones(shape, "float32") for shape in shapes))
 
 
+@pytest.mark.parametrize("features", [0, "l"])
+def test_a_maximum_is_over_its_own_dims_alone(features):
+    """An accumulator without terms is rescaled with it, and is no more than that."""
+    scores = np.arange(15, dtype="float32").reshape(3, 5)
+    op = ops.exp_reduction(
+        [(3, 5), (5, features)],
+        [(3,), (3,), (3,)],
+        indexing_maps=[
+            *("(m, k, l) -> (m, k)", "(m, k, l) -> (k, l)"),
+            *["(m, k, l) -> (m)"] * 3,
+        ],
+        iterator_types=["parallel", "reduction", "reduction"],
+        exp_reduced_operands=[1],
+        region="arg2, arg0 * arg1 + arg3, arg1 + arg4",
+    )
+    inits = np.zeros(3, "float32"), np.ones(3, "float32"), np.full(3, 7, "float32")
+    largest, rescaled, kept = ext.build(op)(scores, np.ones((5, 0), "float32"), *inits)
+    np.testing.assert_array_equal(largest, scores.max(1))
+    np.testing.assert_array_equal(rescaled, np.exp2(-largest))
+    np.testing.assert_array_equal(kept, inits[2])
+
+
 def test_scores_of_no_features_are_no_state_to_be_kept():
     with pytest.raises(OpError, match=r"query is empty, \[1, 2, 3, 0\], and a result is not"):
         ops.online_attention((1, 2, 3, 0), (1, 2, 5, 0), (1, 2, 5, 4), scale=1.0)

@@ -200,7 +200,10 @@ class Signature:
 
     def _is_filled(self, bound: Mapping[str, int]) -> bool:
         """Whether a result has elements, and all those that do are defined."""
-        filled = [one for one in self.results if 0 not in _numbers(one.shape, bound)]
+        try:
+            filled = [one for one in self.results if 0 not in _numbers(one.shape, bound)]
+        except ZeroDivisionError:  # a tile of extent 0, of which no call is taken
+            return False
         return bool(filled) and all(0 in _numbers(one.over, bound) for one in filled)
 
     def undefined(self, bound: Mapping[str, int]) -> Operand | None:

@@ -9,8 +9,9 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.maps import map_text
-from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
+from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS, RegionLike
 from tvm_iree_ext.ops.families.attention.attention import Attention
 
 Generator = np.random.Generator
@@ -46,6 +47,15 @@ def _leaky(score: Any) -> Any:
     return TIR_FUNCTIONS["select"](score > 0, score, score * 0.25)
 
 
+# Of numbers of a call, with their types; slopes stay small.
+_NUMBERED = (
+    ("cap * tanh(arg0 / cap)", {"cap": ("float32", "float16")}),
+    ("arg0 + bias", {"bias": ("float32", "bfloat16")}),
+    ("select(keep, arg0, arg0 * 0.25)", {"keep": ("bool",)}),
+    ("arg0 - 0.0625 * step", {"step": ("int32", "int8", "uint64")}),
+)
+_NUMBERS = {"cap": 1.5, "bias": -0.375, "keep": False, "step": 3}
+
 _REGIONS = (*[None] * len(_TEXTS), *_TEXTS, _soft_cap, _leaky)
 
 
@@ -57,7 +67,8 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
     for operand in op.signature.arguments:
         shape = tuple(sizes[e] if isinstance(e, str) else e for e in operand.shape)
         if operand.role == "scalar":
-            operands["scale"] = float(rng.uniform(0.05, 1.0))
+            known = _NUMBERS.get(operand.name)
+            operands[operand.name] = float(rng.uniform(0.05, 1.0)) if known is None else known
         elif operand.name == "mask":
             operands["mask"] = _mask(rng, shape, operand.dtype)
         elif operand.name == "max_init":
@@ -65,7 +76,7 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             lowest = float(ml_dtypes.finfo(dtypes.numpy_dtype(operand.dtype)).min)
             fresh = -np.inf if rng.random() < 0.5 else lowest
             chosen = np.where(rng.random(shape) < 0.5, value, fresh)
-            if rng.random() < 0.1:
+            if rng.random() < 0.1 and chosen.size:
                 chosen.flat[rng.integers(chosen.size)] = np.nan
             operands["max_init"] = chosen.astype(dtypes.numpy_dtype(operand.dtype))
         elif operand.name == "sum_init":
@@ -88,6 +99,8 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
     Not where a row's results may depend on what is hidden from it: see docs/attention.md.
     """
     name = pick(rng, ("query", "key") if op.band else ("query", "key", "value"))
+    if not operands[name].size:
+        return
     plain = name != "value" and op.region is None
     infinite = plain and rng.random() < 0.5
     array = operands[name]
@@ -116,7 +129,7 @@ def _mask(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
 def _common(rng: Generator, online: bool) -> dict[str, Any]:
     keywords: dict[str, Any] = {
         "scale": pick(rng, (None, 0.5, -0.3, 1.0, "operand")),
-        "region": pick(rng, _REGIONS),
+        "region": _numbered(rng) if rng.random() < 0.1 else pick(rng, _REGIONS),
         "score_domain": pick(rng, ("natural", "natural", "log2")),
     }
     if online and rng.random() < 0.4:
@@ -127,6 +140,12 @@ def _common(rng: Generator, online: bool) -> dict[str, Any]:
     return keywords
 
 
+def _numbered(rng: Generator) -> RegionLike:
+    """A region that takes a number of a call."""
+    text, kinds = pick(rng, _NUMBERED)
+    return ops.region(text, **{name: pick(rng, types) for name, types in kinds.items()})
+
+
 def _types(rng: Generator) -> tuple[str, str, str]:
     """Dtypes of query, key, value: mostly one, sometimes three."""
     one = pick(rng, _DTYPES)
@@ -135,13 +154,23 @@ def _types(rng: Generator) -> tuple[str, str, str]:
     return pick(rng, _DTYPES), pick(rng, _DTYPES), pick(rng, _DTYPES)
 
 
+def _some_empty(rng: Generator, sizes: list[int], online: bool) -> list[int]:
+    """Batches, rows and keys; of a softmax over no keys there is no result but a running one."""
+    if online:
+        return sometimes_empty(rng, sizes)
+    return [*sometimes_empty(rng, sizes[:2]), *sizes[2:]]
+
+
 def _by_layout(rng: Generator, online: bool) -> Attention:
     layout = pick(rng, ("bhsd", "bshd"))
     key_heads = int(rng.integers(1, 4))
     heads = key_heads * pick(rng, (1, 1, 2, 3))
-    batch: Extent = int(rng.integers(1, 4))
-    rows: Extent = _length(rng)
-    keys: Extent = _length(rng)
+    batches = int(rng.integers(1, 4))
+    sizes = _some_empty(rng, [batches, _length(rng), _length(rng)], online)
+    batch: Extent
+    rows: Extent
+    keys: Extent
+    batch, rows, keys = sizes
     if rng.random() < 0.4:
         batch, rows, keys = (
             symbol if rng.random() < 0.6 else extent

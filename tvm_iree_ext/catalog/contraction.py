@@ -12,6 +12,8 @@ from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Tolerance, Values, no_examples
 from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
+from tvm_iree_ext.catalog.contraction_layouts_random import random_with_layouts
 from tvm_iree_ext.ops.base.maps import map_text
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
@@ -113,13 +115,15 @@ def _roles(rng: Generator) -> tuple[str, list[int]]:
     while True:
         counts = [pick(rng, (0, 0, 1, 2)), *(pick(rng, (0, 1, 1, 1, 2)) for _ in range(3))]
         roles = "".join(role * count for role, count in zip("bmnk", counts, strict=True))
-        sizes = [pick(rng, _EXTENTS) for _ in roles]
+        sizes = sometimes_empty(rng, [pick(rng, _EXTENTS) for _ in roles])
         if roles and prod(sizes) <= _MOST_PRODUCTS:
             return roles, sizes
 
 
 def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
-    """Any maps or a product of matrices, dtypes, init, prologues, epilogues, with symbols."""
+    """Any maps, dtypes, init, prologues, epilogues, with symbols, of extent 0 too; or layouts."""
+    if rng.random() < 0.08:
+        return random_with_layouts(rng)
     whole = rng.random() < 0.15
     floats = ("float32", "float32", *dtypes.FLOATS)
     small = ("int8", "int8", *dtypes.INTEGERS4)

@@ -11,6 +11,8 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, small_numbers
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.custom_op import custom_op_tiles
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
@@ -19,11 +21,17 @@ from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile
 Generator = np.random.Generator
 
 
+_ARITHMETIC = tuple(one for one in dtypes.ELEMENTS if one != "bool")
+_COMPUTED = tuple(one for one in _ARITHMETIC if one not in dtypes.FLOATS8)
+"""The types of forms that round more often than once."""
+
+
 @dataclass(frozen=True)
 class _RegionForm:
     """A region over tiles, the same over arrays, and what it goes with.
 
     ``operands`` are the axes of each by dims and symbols; the last ``outputs`` are the outputs.
+    ``dtypes`` are the elements of random cases.
     """
 
     tile: Callable[..., Any]
@@ -32,6 +40,7 @@ class _RegionForm:
     symbols: int
     operands: tuple[str, ...]
     outputs: int = 1
+    dtypes: tuple[str, ...] = _COMPUTED
 
     @property
     def maps(self) -> list[str]:
@@ -93,6 +102,7 @@ FORMS = {
         ("parallel",),
         0,
         ("d0",),
+        dtypes=dtypes.ELEMENTS,
     ),
     "yield transpose(t0) + t1": _RegionForm(
         _transpose,
@@ -100,6 +110,7 @@ FORMS = {
         ("parallel", "parallel"),
         0,
         ("d1 d0", "d0 d1"),
+        dtypes=_ARITHMETIC,
     ),
     "yield sum(t0, 1) + t1": _RegionForm(
         _row_sums,
@@ -128,16 +139,17 @@ def _evaluate(op: Op, operands: Values, change: Callable[[Any], Any]) -> dict[st
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
-    """The results by :mod:`tvm_iree_ext.reference`: floats in float64, integers as they are."""
+    """The results by :mod:`tvm_iree_ext.reference`: floats in float64, others as regions see them.
+
+    Floats of 8 bits come of forms that round once.
+    """
     assert isinstance(op, CustomOp)
-    kinds = {o.name: o.dtype for o in op.signature.operands}
-
-    def wide(array: np.ndarray) -> np.ndarray:
-        floating = kinds["result0"] in dtypes.FLOATS
-        kind = dtypes.numpy_dtype(kinds["result0"])
-        return array.astype(np.float64) if floating else array.astype(kind)
-
-    return _evaluate(op, operands, wide)
+    own = op.outputs[0].dtype
+    kind = np.dtype(np.float64 if own in dtypes.FLOATS else dtypes.number_dtype(own))
+    results = _evaluate(op, operands, lambda array: array.astype(kind))
+    if own in dtypes.WORDS:
+        results = {name: one.astype(dtypes.numpy_dtype(own)) for name, one in results.items()}
+    return results
 
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
@@ -161,10 +173,18 @@ def random_case(rng: Generator) -> tuple[CustomOp, dict[str, Any]]:
     sizes = {name: int(rng.choice([1, 3, 17, 40, 63, 64, 65, 130])) for name in names}
     if "reduction" in form.iterators:
         sizes["d1"] = int(rng.choice([1, 5, 255, 256, 257, 600]))
+    # Of other extents of 0, such as a symbol's, some result is undefined.
+    outs = [one.split() for one in form.operands[-form.outputs :]]
+    loops = [
+        f"d{dim}"
+        for dim, kind in enumerate(form.iterators)
+        if kind == "reduction" or all(f"d{dim}" in one for one in outs)
+    ]
+    sizes |= zip(loops, sometimes_empty(rng, [sizes[name] for name in loops]), strict=True)
     given: dict[str, Extent] = dict(sizes)
     if rng.random() < 0.4:
         given = {n: f"n{n}" if rng.random() < 0.5 else e for n, e in sizes.items()}
-    dtype = str(rng.choice(["float32", "float32", "float64", "int32", "int64"]))
+    dtype = "float32" if rng.random() < 0.3 else pick(rng, form.dtypes)
     types = [TensorType(tuple(given[a] for a in one.split()), dtype) for one in form.operands]
     count = len(types) - form.outputs
     op = ops.custom_op(
@@ -177,12 +197,21 @@ def random_case(rng: Generator) -> tuple[CustomOp, dict[str, Any]]:
     operands: dict[str, Any] = {}
     for operand, one in zip(op.signature.arguments, form.operands, strict=True):
         shape = [sizes[axis] for axis in one.split()]
-        value = rng.integers(-4, 5, shape) if dtype[0] == "i" else rng.standard_normal(shape)
-        if operand.role == "scalar":
-            operands[operand.name] = int(value) if dtype[0] == "i" else float(value)
-        else:
-            operands[operand.name] = np.asarray(value).astype(dtype)
+        value = _numbers(rng, shape, dtype)
+        operands[operand.name] = value.item() if operand.role == "scalar" else value
     return op, operands
+
+
+def _numbers(rng: Generator, shape: list[int], dtype: str) -> np.ndarray:
+    """Numbers whose sums and products are exact, but of floats."""
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype in dtypes.FLOATS:
+        return np.asarray(rng.standard_normal(shape)).astype(kind)
+    if dtype in dtypes.COMPLEX:
+        return np.asarray(rng.integers(-2, 3, shape) + 1j * rng.integers(-2, 3, shape)).astype(kind)
+    if dtype in dtypes.FLOATS8:
+        return small_numbers(rng, tuple(shape), dtype)
+    return random_array(rng, tuple(shape), dtype)
 
 
 def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:

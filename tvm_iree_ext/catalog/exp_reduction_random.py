@@ -1,7 +1,7 @@
 """Random exp_reduction ops and operands: any maps, regions and types; hard shapes and scores."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -28,7 +28,8 @@ _DTYPES = ("float32", "float32", "float32", "float16", "bfloat16", "float64")
 class _AccumulatorForm:
     """An accumulator: the roles of its own axes, of its input's, and what the region yields.
 
-    In the text p is the weight, x the input, a the accumulator.
+    In the text p is the weight, x the input, a the accumulator; ``numbers`` are those of a call
+    that it takes, with their types.
     """
 
     own: str
@@ -37,6 +38,7 @@ class _AccumulatorForm:
     rescaled: bool = True
     dtype: str = ""
     operand_dtype: str = ""
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
 
 _FORMS = (
@@ -67,6 +69,13 @@ _FORMS = (
     _AccumulatorForm("n", "kln", "x + a", rescaled=False, dtype="int32", operand_dtype="int16"),
     _AccumulatorForm("", "k", "x - a", rescaled=False, dtype="int64", operand_dtype="uint8"),
 )
+_NUMBERED = (
+    _AccumulatorForm("bm", "", "p * weight + a", numbers={"weight": "float32"}),
+    _AccumulatorForm("bmn", "bkn", "p * (x + bias) + a", numbers={"bias": "float16"}),
+    _AccumulatorForm("bm", "bk", "a + select(keep, x * p, p)", numbers={"keep": "bool"}),
+    _AccumulatorForm("bn", "bkn", "a + x * times", rescaled=False, numbers={"times": "int32"}),
+)
+_NUMBERS = {"weight": 0.5, "bias": -0.25, "keep": False, "times": 3}
 _ROUNDED = _AccumulatorForm("bmn", "bkn", "rounded")
 
 
@@ -75,6 +84,8 @@ def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
     forms = [pick(rng, _FORMS) for _ in range(int(rng.choice([0, 1, 2, 2, 3])))]
     if rng.random() < 0.1:
         forms = [_ROUNDED]
+    elif rng.random() < 0.1:
+        forms = [*forms[:2], pick(rng, _NUMBERED)]
     roles, extents, sizes = _dims(rng, forms)
 
     def operand(letters: str, dtype: str) -> tuple[str, TensorType]:
@@ -103,6 +114,11 @@ def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
         names = {"p": "arg0", "x": f"arg{place}", "a": f"arg{len(inputs) + j}"}
         texts.append(_renamed(form.text, names))
     region: Any = texts if rng.random() < 0.5 else ", ".join(texts)
+    numbers: dict[str, Any] = {}
+    if any(form.numbers for form in forms):
+        kinds = {name: kind for form in forms for name, kind in form.numbers.items()}
+        region = ops.region(", ".join(texts), **kinds)
+        numbers = {name: _NUMBERS[name] for name in kinds}
     if forms == [_ROUNDED]:
         region = _rounding(pick(rng, ("float16", "bfloat16")))
     op = ops.exp_reduction(
@@ -114,8 +130,11 @@ def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
         region=region,
         score_domain=pick(rng, ("log2", "log2", "natural")),
     )
-    operands = {}
+    operands: dict[str, Any] = {}
     for one in op.signature.arguments:
+        if one.role == "scalar":
+            operands[one.name] = numbers[one.name]
+            continue
         shape = tuple(sizes[e] if isinstance(e, str) else e for e in one.shape)
         operands[one.name] = _values(rng, one.name, shape, one.dtype)
     return op, operands
@@ -156,6 +175,14 @@ def _dims(
         numbers.append(int(rng.integers(1, 6)) if several else int(pick(rng, choices[role])))
     if rng.random() < 0.1 and "k" in roles:
         numbers[roles.index("k")] = int(rng.integers(1, _LONGEST))
+    # Of other extents of 0 some result would be undefined.
+    may_be_0 = [
+        dim
+        for dim, role in enumerate(roles)
+        if role in "kl" or (role in "bm" and all(role in form.own for form in forms))
+    ]
+    if may_be_0 and rng.random() < 0.06:
+        numbers[pick(rng, may_be_0)] = 0
     symbolic = rng.random() < 0.3
     extents: list[Extent] = []
     sizes: dict[str, int] = {}

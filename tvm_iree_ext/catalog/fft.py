@@ -9,6 +9,7 @@ from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.fft.fft import Fft
 
@@ -52,6 +53,7 @@ def random_case(rng: Generator) -> tuple[Fft, dict[str, Any]]:
     length = 2 ** int(rng.integers(1, 13))
     stage = int(rng.integers(1, length.bit_length()))
     batch = [int(rng.choice([1, 2, 3, 5, 7])) for _ in range(rng.integers(0, 4))]
+    batch = sometimes_empty(rng, batch)
     dtype = str(rng.choice(_DTYPES))
     shape: list[Extent] = [*batch, length]
     if rng.random() < 0.4:

@@ -9,6 +9,7 @@ from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Tolerance, Values, no_examples
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 
@@ -63,6 +64,7 @@ def random_case(rng: Generator) -> tuple[FftTransform, dict[str, Any]]:
     extent = length // 2 + 1 if kind == "complex_to_real" else length
     sizes = [int(rng.choice([1, 2, 3, 5, 17, 18, 33])) for _ in range(rng.integers(0, 3))]
     axis = int(rng.integers(0, len(sizes) + 1))
+    sizes = sometimes_empty(rng, sizes)
     sizes.insert(axis, extent)
     shape: list[Extent] = list(sizes)
     if rng.random() < 0.4:

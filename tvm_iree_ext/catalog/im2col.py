@@ -86,6 +86,8 @@ def _windows(rng: Generator) -> tuple[list[int], dict[str, Any]]:
         else:
             shape.append(pick(rng, (1, 2, 3, 5, 17) if role == "k" else (1, 2, 3)))
     dims = {role: [d for d, r in enumerate(order) if r == role] for role in "bmk"}
+    if dims["b"] and rng.random() < 0.06:
+        shape[pick(rng, dims["b"])] = 0
     return shape, {
         "kernel_size": kernel,
         "strides": strides,

@@ -11,7 +11,8 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.array_regions import FUNCTIONS, as_number
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick, small_numbers
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, small_numbers
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.mapped.mapped import IndexRegionLike, Mapped
 
@@ -86,6 +87,7 @@ def _case(
     rng: Generator,
 ) -> tuple[tuple[Extent, ...], list[int], tuple[Extent, ...], list[int], list[str]]:
     domain, other, place = (_permuted if rng.random() < 0.7 else _reshaped)(rng)
+    domain, other = sometimes_empty(rng, domain), sometimes_empty(rng, other)
 
     def shape(name: str, numbers: list[int], symbolic: bool) -> tuple[Extent, ...]:
         return tuple(
@@ -146,8 +148,13 @@ def _region(
     if rng.random() < 0.15:
         kinds["shift"], numbers["shift"] = "int64", int(rng.integers(-3, 4))
         place = [f"{place[0]} + shift", *place[1:]]
-    if dtype in dtypes.FLOATS and rng.random() < 0.1:
-        kinds["padding"], numbers["padding"], value = dtype, 0.375, "padding"
+    if dtype and rng.random() < 0.15:
+        kinds["padding"], value = dtype, "padding"
+        number = random_array(rng, (), dtype) if dtype == "bool" else small_numbers(rng, (), dtype)
+        numbers["padding"] = number.item()
+    elif not dtype and rng.random() < 0.15:
+        kinds["most"], value = pick(rng, ("int32", "uint8", "int64")), "arg0 < most"
+        numbers["most"] = int(rng.integers(0, 20))
     text = ", ".join([*place, value])
     return (ops.region(text, **kinds), numbers) if kinds else (text, {})
 

@@ -10,6 +10,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, small_numbers
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.pack import Packing
 
@@ -47,7 +48,7 @@ def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]
     dtype = pick(rng, _DTYPES)
     rank = int(rng.integers(1, 5))
     while True:
-        shape = tuple(pick(rng, _EXTENTS) for _ in range(rank))
+        shape = tuple(sometimes_empty(rng, [pick(rng, _EXTENTS) for _ in range(rank)]))
         positions = tuple(map(int, rng.permutation(rank)[: rng.integers(0, rank + 1)]))
         tiles = tuple(pick(rng, _TILES) for _ in positions)
         by_dim = _by_dim(rank, positions, tiles)
@@ -69,7 +70,16 @@ def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]
         padding = pick(rng, ("operand", _value(rng, dtype), None))
         if padding is None and not divisible:
             padding = "operand"
-        op = ops.pack(TensorType(named, dtype), **tiling, padding_value=padding)
+        # A tile may be as long as an extent that a call tells, and there may be more tiles.
+        lengths = {e: name for e, name in zip(shape, named, strict=True) if isinstance(name, str)}
+        tiling["inner_tiles"] = tuple(
+            lengths.get(tile, tile) if rng.random() < 0.5 else tile for tile in tiles
+        )
+        wanted = None
+        if rng.random() < 0.3 and 0 not in shape:
+            least = [-(-shape[d] // by_dim[d]) for d in order or range(rank)]
+            wanted = (*(n + int(rng.random() < 0.4) for n in least), *tiling["inner_tiles"])
+        op = ops.pack(TensorType(named, dtype), wanted, **tiling, padding_value=padding)
         operands = {"input": random_array(rng, shape, dtype)}
         if padding == "operand":
             operands["padding_value"] = _value(rng, dtype)
@@ -82,7 +92,12 @@ def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]
         extent if isinstance(extent, str) and rng.random() < 0.5 else tile
         for extent, tile in zip(dynamic[rank:], tiles, strict=True)
     )
-    op = ops.unpack(TensorType(dynamic, dtype), shape, **{**tiling, "inner_tiles": by_name})
+    # Of a dim without a tile the extent may be that of its axis.
+    result: list[Extent] = list(shape)
+    for axis, dim in enumerate(order or range(rank)):
+        if dim not in positions and surplus[axis] == shape[dim] and rng.random() < 0.7:
+            result[dim] = dynamic[axis]
+    op = ops.unpack(TensorType(dynamic, dtype), result, **{**tiling, "inner_tiles": by_name})
     return op, {"input": random_array(rng, packed, dtype)}
 
 

@@ -91,7 +91,8 @@ def _shapes(rng: Generator, covers: bool) -> _Shapes:
 
 def _indices(
     rng: Generator, shapes: _Shapes, dimension_map: tuple[int, ...], dtype: str, unique: bool
-) -> np.ndarray:
+) -> tuple[np.ndarray, bool]:
+    """Indices of any kind, and whether each is of a slice that is there."""
     covered = len(shapes.window) - (len(shapes.full) - shapes.depth)
     extents = (1,) * (shapes.depth - covered) + shapes.window[:covered]
     starts = [full - one + 1 for full, one in zip(shapes.full, extents, strict=False)]
@@ -117,7 +118,8 @@ def _indices(
                 taken[place] = True
     by_component = points[:, list(dimension_map)]
     depth = (shapes.depth,) if shapes.depth_dim else ()
-    return by_component.reshape(*shapes.batch, *depth).astype(dtype)
+    is_inside = all(bool(np.all((p >= 0) & (p < s))) for p, s in zip(points.T, starts, strict=True))
+    return by_component.reshape(*shapes.batch, *depth).astype(dtype), is_inside
 
 
 def _values(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -141,13 +143,16 @@ def _arguments(
     shapes = _shapes(rng, covers)
     dimension_map = tuple(int(dim) for dim in rng.permutation(shapes.depth))
     index_dtype = pick(rng, (*INDEX_DTYPES, "int32", "int64"))
-    operands = {"indices": _indices(rng, shapes, dimension_map, index_dtype, unique)}
+    indices, is_inside = _indices(rng, shapes, dimension_map, index_dtype, unique)
+    operands = {"indices": indices}
     depth: tuple[Extent, ...] = (shapes.depth,) if shapes.depth_dim else ()
     batch = shapes.of("batch", shapes.batch)
     keywords: dict[str, Any] = {
         "indices": TensorType((*batch, *depth), index_dtype),
         "dimension_map": dimension_map,
     }
+    if is_inside and rng.random() < 0.3:  # which a kernel is told to raise for otherwise
+        keywords["out_of_range"] = "error"
     mask = _mask(rng, shapes.batch)
     if mask is not None:
         operands["mask"] = mask

@@ -10,6 +10,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.base.random_arrays import pick, some_dynamic
+from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 
@@ -63,15 +64,16 @@ def random_case(rng: Generator, *, make: Make, kind: str) -> tuple[Winograd, dic
         high = m if kind == "filter" else i
         shape = tuple(int(e) for e in rng.integers(low, high + 1, count))
     elif kind == "filter":
-        c, f = pick(rng, _CHANNELS), pick(rng, _CHANNELS)
+        c, f = sometimes_empty(rng, [pick(rng, _CHANNELS), pick(rng, _CHANNELS)])
         shape = (*[m] * count, c, f) if last else (f, c, *[m] * count)
     elif kind == "input":
         n, pixels = int(rng.integers(1, 3)), [int(e) for e in rng.integers(m, 30, count)]
-        c = pick(rng, _CHANNELS)
+        n, c = sometimes_empty(rng, [n, pick(rng, _CHANNELS)])
         shape = (n, *pixels, c) if last else (n, c, *pixels)
     else:
         n, *tiles = (int(e) for e in rng.integers(1, 4, count + 1))
-        shape = (*[i] * count, n, *tiles, pick(rng, _CHANNELS))
+        n, c = sometimes_empty(rng, [n, pick(rng, _CHANNELS)])
+        shape = (*[i] * count, n, *tiles, c)
     fixed: tuple[int, ...] = {
         "input": (),
         "filter": dims[name],

@@ -203,7 +203,10 @@ class Caller:
 
     def _result_shapes(self, bound: Mapping[str, int]) -> list[Shape]:
         """The results' shapes, where no extent that follows from others is below 0."""
-        shapes = self.signature.result_shapes(bound)
+        try:
+            shapes = self.signature.result_shapes(bound)
+        except ZeroDivisionError:
+            raise CallError(f"{self.op}: a result has tiles of extent 0") from None
         for operand, shape in zip(self._results, shapes, strict=True):
             for axis, extent in enumerate(shape):
                 if extent < 0:

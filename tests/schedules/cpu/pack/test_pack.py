@@ -137,6 +137,20 @@ def test_tiles_known_at_call_time(positions):
         np.testing.assert_array_equal(unpack(packed, out=np.zeros_like(source)), source)
 
 
+def test_a_tile_may_be_as_long_as_an_extent_of_the_input():
+    kernel = build(
+        ops.pack(ops.TensorType((5, "n"), "float32"), inner_dims_pos=[0], inner_tiles=["n"],
+                 padding_value=7.0)
+    )  # fmt: skip
+    for n in (1, 2, 5, 9):
+        x = np.arange(5 * n, dtype="float32").reshape(5, n)
+        rows = -(-5 // n) * n
+        padded = np.pad(x, ((0, rows - 5), (0, 0)), constant_values=7)
+        np.testing.assert_array_equal(kernel(x), padded.reshape(-1, n, n).swapaxes(1, 2))
+    with pytest.raises(CallError, match="pack: a result has tiles of extent 0"):
+        kernel(np.empty((5, 0), "float32"))
+
+
 def test_dynamic_tiles_that_do_not_divide_are_filled_with_zeros():
     source = numbered((5, 7)) + 1
     op = ops.pack(("n", "m"), inner_dims_pos=[0, 1], inner_tiles=[4, 4])

@@ -85,13 +85,27 @@ class ExpReduction(Op):
         operands += [scalar.operand for scalar in self.regions[0].scalars]
         for i, one in enumerate(self.outputs):
             operands.append(Operand(f"init{i}", one.shape, one.dtype))
-        reduced = zip(self.extents, self.iterator_types, strict=True)
-        over = tuple(extent for extent, kind in reduced if kind is IteratorType.REDUCTION)
+        kinds = enumerate(self.iterator_types)
+        reduced = tuple(dim for dim, kind in kinds if kind is IteratorType.REDUCTION)
+        over = tuple(self.extents[dim] for dim in reduced)
         for i, one in enumerate(self.outputs):
+            init = f"init{i}" if set(reduced) <= set(self._combined_over(i)) else ""
             operands.append(
-                Operand(f"result{i}", one.shape, one.dtype, "result", init=f"init{i}", over=over)
+                Operand(f"result{i}", one.shape, one.dtype, "result", init=init, over=over)
             )
         return Signature(tuple(operands))
+
+    def _combined_over(self, output: int) -> tuple[int, ...]:
+        """The dims of which any of extent 0 leaves an output as it was.
+
+        What is rescaled changes with the maximum, too.
+        """
+        own = self.regions[output].parameters[len(self.inputs) + output]
+        is_kept = self.regions[output].body.same_as(own)
+        dims = self.key_dims if is_kept else self.reduced(output)
+        if output in self.exp_reduced_operands:
+            dims = tuple(dim for dim in dims if dim in self.key_dims)
+        return dims
 
     @property
     def region_scalars(self) -> tuple[RegionScalar, ...]:
