@@ -41,6 +41,14 @@ def test_an_exponential_is_finite_where_its_parts_are():
     assert abs(float(got[0].real) - want) <= 4e-7 * abs(want)
 
 
+def test_an_angle_of_complex_numbers_is_that_of_xla():
+    rng = np.random.default_rng(2)
+    y, x = (rng.uniform(-2, 2, (2, 5)) + 1j * rng.uniform(-2, 2, (2, 5)) for _ in range(2))
+    y, x = y.astype("complex64"), x.astype("complex64")
+    want = jax.jit(jax.lax.atan2)(y, x)
+    np.testing.assert_allclose(ext.from_jax(jax.lax.atan2, y, x)(y, x), want, 2e-5, 2e-6)
+
+
 def test_extents_of_a_call_are_those_of_the_first_operand():
     text = "%0 = stablehlo.divide %a, %b : tensor<?x4xcomplex<f64>>"
     taken = complex_operations(text)

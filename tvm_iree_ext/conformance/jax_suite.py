@@ -12,6 +12,7 @@ import numpy as np
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.conformance.jax_factors import comparable
 from tvm_iree_ext.conformance.jax_samples import samples
 from tvm_iree_ext.conformance.judging import judged
 from tvm_iree_ext.conformance.outcomes import SuiteCase, Verdict
@@ -108,7 +109,11 @@ class JaxSuite:
             with scratch() as folder:
                 results = from_jax(whole, *arrays, folder=folder / "program")(*arrays)
             results = results if isinstance(results, tuple) else (results,)
-            return judged(results, [np.asarray(one) for one in wanted])
+            came, due = (
+                comparable(case.op, [np.asarray(one) for one in several])
+                for several in (results, wanted)
+            )
+            return judged(came, due)
         return Verdict("skipped", "no arguments of this type are known that jax.jit takes")
 
 

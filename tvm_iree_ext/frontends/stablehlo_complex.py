@@ -11,6 +11,9 @@ _OPERATION = re.compile(
     r" (?P<operands>%[\w#]+(?:, %[\w#]+)?)"
     r" : \(?(?P<type>tensor<(?P<shape>(?:[\d?]+x)+)complex<(?P<part>f32|f64)>>)\)?(?: -> \S+)?"
 )
+_ANGLE = re.compile(
+    r"(%\w+) = stablehlo\.atan2 (%[\w#]+), (%[\w#]+) : (tensor<(?:\d+x)*complex<f(?:32|64)>>)"
+)
 _NAMES = {"abs": "abs", "divide": "div", "exponential": "exp"}
 
 
@@ -19,7 +22,28 @@ def complex_operations(text: str) -> str:
 
     Numbers of rank 0 stay as they are: the body of a reduction takes nothing but StableHLO.
     """
-    return _OPERATION.sub(_generic, text)
+    return _OPERATION.sub(_generic, _ANGLE.sub(_angle, text))
+
+
+def _angle(found: re.Match[str]) -> str:
+    """``atan2(y, x)`` as XLA has it: ``-i log((x + i y) / sqrt(x x + y y))``."""
+    result, y, x, kind = found.groups()
+    name = result[1:]
+    return "\n".join(
+        [
+            f"%i_{name} = stablehlo.constant dense<(0.0, 1.0)> : {kind}",
+            f"%iy_{name} = stablehlo.multiply %i_{name}, {y} : {kind}",
+            f"%sum_{name} = stablehlo.add {x}, %iy_{name} : {kind}",
+            f"%xx_{name} = stablehlo.multiply {x}, {x} : {kind}",
+            f"%yy_{name} = stablehlo.multiply {y}, {y} : {kind}",
+            f"%square_{name} = stablehlo.add %xx_{name}, %yy_{name} : {kind}",
+            f"%root_{name} = stablehlo.sqrt %square_{name} : {kind}",
+            f"%unit_{name} = stablehlo.divide %sum_{name}, %root_{name} : {kind}",
+            f"%log_{name} = stablehlo.log %unit_{name} : {kind}",
+            f"%back_{name} = stablehlo.constant dense<(0.0, -1.0)> : {kind}",
+            f"{result} = stablehlo.multiply %back_{name}, %log_{name} : {kind}",
+        ]
+    )
 
 
 def _generic(found: re.Match[str]) -> str:
