@@ -120,6 +120,7 @@ LISTED: Mapping[str, Maker] = {
     "jax.numpy.where": lambda a: (a.indices(3, 4, most=2) > 0, a(3, 4), a(3, 4)),
     "jax.numpy.zeros": lambda a: ((3, 4),),
     "jax.numpy.linalg.cholesky": lambda a: (a.definite(4),),
+    "jax.numpy.linalg.lstsq": lambda a: (a(5, 3), a(5, 2)),  # that leaves something
     "jax.numpy.linalg.matrix_power": lambda a: (a(4, 4), 3),
     "jax.numpy.linalg.multi_dot": lambda a: ([a(3, 4), a(4, 5), a(5, 2)],),
     "jax.numpy.linalg.solve": lambda a: (a.definite(4), a(4, 3)),
