@@ -197,9 +197,27 @@ def test_singular_values():
         near(right @ right.T, np.eye(right.shape[0]), "float32")
 
 
+@pytest.mark.long
+def test_eigenvalues_of_any_matrix():
+    """In no order; a pair of a real matrix is conjugated, and a triangle has its own."""
+    real, triangle = numbers(4, 4), np.triu(numbers(3, 3, dtype="complex64"))
+
+    def forms(real, triangle):
+        return [*jax.lax.linalg.eig(real), *jax.lax.linalg.schur(triangle @ triangle)]
+
+    values, left, right, form, unitary = program_of(forms, real, triangle)(real, triangle)
+    near(real @ right, right * values, "complex64")
+    near(left.conj().T @ real, values[:, None] * left.conj().T, "complex64")
+    near(np.linalg.norm(right, axis=0), np.ones(4), "float32")
+    assert np.allclose(np.poly(values), np.poly(np.linalg.eigvals(real)), atol=1e-4)
+    near(unitary @ form @ unitary.conj().T, triangle @ triangle, "complex64")
+    near(unitary @ unitary.conj().T, np.eye(3), "complex64")
+    assert (np.tril(form, -1) == 0).all()
+
+
 def test_what_has_no_form_is_refused_by_name():
-    with pytest.raises(MlirError, match=r"LAPACK's geev, .*: it has no form as products and loops"):
-        ext.from_jax(linalg.eigvals, numbers(3, 3))
+    with pytest.raises(MlirError, match=r"LAPACK's gees of real numbers, .*no form as products"):
+        ext.from_jax(jax.lax.linalg.schur, numbers(3, 3))
 
 
 def test_gradients_of_a_likelihood():

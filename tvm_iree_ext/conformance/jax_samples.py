@@ -15,34 +15,45 @@ class Arrays:
     """Arrays of a type, drawn: of floats from -2 to 2, of integers from -4 to 4."""
 
     def __init__(self, dtype: Any, seed: int) -> None:
-        self._dtype, self._rng = np.dtype(dtype), np.random.default_rng(seed)
+        self.dtype, self._rng = np.dtype(dtype), np.random.default_rng(seed)
 
     def __call__(self, *shape: int) -> np.ndarray:
         """One of a shape."""
-        kind, rng = self._dtype.kind, self._rng
+        kind, rng = self.dtype.kind, self._rng
         if kind == "b":
-            return rng.integers(0, 2, shape).astype(self._dtype)
+            return rng.integers(0, 2, shape).astype(self.dtype)
         if kind in "iu":
-            return rng.integers(0 if kind == "u" else -4, 5, shape).astype(self._dtype)
+            return rng.integers(0 if kind == "u" else -4, 5, shape).astype(self.dtype)
         array = rng.uniform(-2, 2, shape)
         if kind == "c":
             array = array + 1j * rng.uniform(-2, 2, shape)
-        return array.astype(self._dtype)
+        return array.astype(self.dtype)
 
     def positive(self, *shape: int) -> np.ndarray:
         """One of numbers from 0 to 1; of integers from 1 on."""
-        array = np.abs(self(*shape).astype("f8" if self._dtype.kind != "c" else "c16"))
-        array = array / 3 if self._dtype.kind not in "iub" else array + 1
-        return array.astype(self._dtype)
+        array = np.abs(self(*shape).astype("f8" if self.dtype.kind != "c" else "c16"))
+        array = array / 3 if self.dtype.kind not in "iub" else array + 1
+        return array.astype(self.dtype)
 
     def definite(self, size: int) -> np.ndarray:
         """A matrix that is symmetric and definite."""
         array = self(size, size)
-        return (array @ array.conj().T + size * np.eye(size)).astype(self._dtype)
+        return (array @ array.conj().T + size * np.eye(size)).astype(self.dtype)
 
     def indices(self, *shape: int, most: int = 3) -> np.ndarray:
         """Numbers from 0 to below ``most``, int32."""
         return self._rng.integers(0, most, shape).astype("int32")
+
+
+_BITS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+"""The type of the bits of elements of so many bytes."""
+
+
+def _rows(name: str) -> Any:
+    """The dims of indices of whole rows of a matrix; of a class of ``jax.lax``."""
+    from jax import lax
+
+    return getattr(lax, name)((1,), (0,), (0,))
 
 
 LISTED: Mapping[str, Maker] = {
@@ -82,11 +93,9 @@ LISTED: Mapping[str, Maker] = {
     "jax.lax.transpose": lambda a: (a(3, 4, 5), (2, 0, 1)),
     "jax.lax.split": lambda a: (a(5, 4), (2, 3)),
     "jax.lax.linalg.cholesky": lambda a: (a.definite(4),),
-    "jax.lax.linalg.triangular_solve": lambda a: (a.definite(4), a(4, 3)),
     "jax.nn.dot_product_attention": lambda a: (a(2, 5, 3, 4), a(2, 6, 3, 4), a(2, 6, 3, 4)),
     "jax.nn.one_hot": lambda a: (a.indices(5), 4),
     "jax.numpy.arange": lambda a: (7,),
-    "jax.numpy.bincount": lambda a: (a.indices(20),),
     "jax.numpy.block": lambda a: ([[a(2, 3), a(2, 1)], [a(1, 3), a(1, 1)]],),
     "jax.numpy.broadcast_to": lambda a: (a(4), (3, 4)),
     "jax.numpy.clip": lambda a: (a(3, 4), -1, 1),
@@ -131,8 +140,77 @@ LISTED: Mapping[str, Maker] = {
     "jax.scipy.special.betainc": lambda a: (a.positive(5), a.positive(5), a.positive(5)),
     "jax.scipy.special.logit": lambda a: (a.positive(3, 4),),
     "jax.scipy.special.ndtri": lambda a: (a.positive(3, 4),),
+    "jax.lax.argmax": lambda a: (a(3, 5), 1, "int32"),
+    "jax.lax.argmin": lambda a: (a(3, 5), 0, "int32"),
+    "jax.lax.bitcast_convert_type": lambda a: (a(3, 4), _BITS[a.dtype.itemsize]),
+    "jax.lax.convert_element_type": lambda a: (a(3, 4), "float16"),
+    "jax.lax.conv_general_dilated_local": lambda a: (
+        a(1, 2, 5, 5), a(3, 18, 3, 3), (1, 1), "VALID", (3, 3),
+    ),
+    "jax.lax.conv_general_dilated_patches": lambda a: (a(1, 2, 5, 6), (3, 2), (1, 2), "SAME"),
+    "jax.lax.full": lambda a: ((3, 4), a()),
+    "jax.lax.gather": lambda a: (
+        a(5, 4), a.indices(3, 1, most=5), _rows("GatherDimensionNumbers"), (1, 4),
+    ),
+    "jax.lax.index_take": lambda a: (a(5, 4), (a.indices(3), a.indices(3)), (0, 1)),
+    "jax.lax.iota": lambda a: (a.dtype, 7),
+    "jax.lax.ragged_dot": lambda a: (a(6, 4), a(3, 4, 5), np.array([2, 1, 3], "int32")),
+    "jax.lax.reduce_and": lambda a: (a(3, 4), (1,)),
+    "jax.lax.reduce_or": lambda a: (a(3, 4), (0,)),
+    "jax.lax.reduce_precision": lambda a: (a(3, 4), 5, 10),
+    "jax.lax.reduce_xor": lambda a: (a(3, 4), (0, 1)),
+    **{
+        f"jax.lax.scatter{name}": lambda a: (
+            a(5, 4), a.indices(3, 1, most=5), a(3, 4), _rows("ScatterDimensionNumbers"),
+        )
+        for name in ("_add", "_max", "_min", "_mul", "_sub")
+    },
+    "jax.lax.scatter": lambda a: (
+        a(5, 4), np.array([[3], [0]], "int32"), a(2, 4), _rows("ScatterDimensionNumbers"),
+    ),
+    "jax.lax.tile": lambda a: (a(3, 4), (2, 3)),
+    "jax.lax.linalg.cholesky_update": lambda a: (np.triu(a.definite(4)), a(4)),
+    "jax.lax.linalg.householder_product": lambda a: (a(5, 3), a.positive(3)),
+    "jax.lax.linalg.lu_pivots_to_permutation": lambda a: (a.indices(4, most=4), 4),
+    "jax.lax.linalg.ormqr": lambda a: (a(5, 3), a.positive(3), a(5, 2)),
+    "jax.lax.linalg.triangular_solve": lambda a: (a.definite(4), a(3, 4)),
+    "jax.lax.linalg.tridiagonal_solve": lambda a: (a(5), a(5) + 3, a(5), a(5, 2)),
+    "jax.numpy.argwhere": lambda a: (a(3, 4), {"size": 5}),
+    "jax.numpy.astype": lambda a: (a(3, 4), "float32"),
+    "jax.numpy.bincount": lambda a: (a.indices(20), {"length": 4}),
+    "jax.numpy.choose": lambda a: (a.indices(5), [a(5), a(5), a(5)], {"mode": "clip"}),
+    "jax.numpy.compress": lambda a: (np.arange(5) % 2 > 0, a(5, 4), 0, {"size": 2}),
+    "jax.numpy.dsplit": lambda a: (a(2, 3, 4), 2),
+    "jax.numpy.extract": lambda a: (a.indices(3, 4, most=2) > 0, a(3, 4), {"size": 5}),
+    "jax.numpy.fill_diagonal": lambda a: (a(4, 4), a(), {"inplace": False}),
+    "jax.numpy.flatnonzero": lambda a: (a(3, 4), {"size": 5}),
+    "jax.numpy.indices": lambda a: ((3, 4), a.dtype),
+    "jax.numpy.insert": lambda a: (a(5, 4), 2, a(4), 0),
+    "jax.numpy.intersect1d": lambda a: (a(7), a(5), {"size": 4}),
+    "jax.numpy.kaiser": lambda a: (7, a.positive()),
+    "jax.numpy.lexsort": lambda a: ((a(9), a(9)),),
+    "jax.numpy.linalg.tensorsolve": lambda a: (a.definite(6).reshape(2, 3, 6), a(2, 3)),
+    "jax.numpy.nonzero": lambda a: (a(3, 4), {"size": 5}),
+    "jax.numpy.permute_dims": lambda a: (a(3, 4, 5), (2, 0, 1)),
+    "jax.numpy.place": lambda a: (a(3, 4), a.indices(3, 4, most=2) > 0, a(3), {"inplace": False}),
+    "jax.numpy.polyfit": lambda a: (np.arange(7, dtype="f4"), a(7), 2),
+    "jax.numpy.put": lambda a: (a(3, 4), np.array([5, 0], "int32"), a(2), {"inplace": False}),
+    "jax.numpy.put_along_axis": lambda a: (
+        a(5, 4), a.indices(1, 4), a(1, 4), 0, {"inplace": False},
+    ),
+    "jax.numpy.ravel_multi_index": lambda a: ((a.indices(5), a.indices(5)), (3, 3), "clip"),
+    "jax.numpy.setdiff1d": lambda a: (a(7), a(5), {"size": 4}),
+    "jax.numpy.setxor1d": lambda a: (a(7), a(5), {"size": 4}),
+    "jax.numpy.union1d": lambda a: (a(7), a(5), {"size": 4}),
+    **{
+        f"jax.numpy.unique{name}": lambda a: (a(9), {"size": 5})
+        for name in ("", "_all", "_counts", "_inverse", "_values")
+    },
+    "jax.numpy.unpackbits": lambda a: (a.indices(5, most=256).astype("uint8"),),
+    "jax.scipy.linalg.cho_solve": lambda a: ((np.tril(a.definite(4)), True), a(4, 3)),
+    "jax.scipy.linalg.eigh_tridiagonal": lambda a: (a(5), a(4), {"eigvals_only": True}),
 }  # fmt: skip
-"""Functions that the forms below do not suit, by what they want."""
+"""Functions that the forms below do not suit, by what they want; a last dict: by keyword."""
 
 _FORMS: tuple[Maker, ...] = (
     lambda a: (a(3, 4),),

@@ -97,7 +97,9 @@ class JaxSuite:
                 given = list(leaves)
                 for place, array in zip(places, arrays, strict=True):
                     given[place] = array
-                return function(*self._jax.tree_util.tree_unflatten(tree, given))
+                inputs = self._jax.tree_util.tree_unflatten(tree, given)
+                named = inputs[-1] if isinstance(inputs[-1], dict) else {}
+                return function(*inputs[: len(inputs) - bool(named)], **named)
 
             arrays = [leaves[place] for place in places]
             try:

@@ -138,7 +138,9 @@ def pivoted(matrix: Array, _: Array) -> tuple[Array, Array, Array]:
 
 def hessenberg(matrix: Array) -> tuple[Array, Array, Array]:
     """``gehrd`` of all rows: Hessenberg's form, the vectors below it, ``tau`` of each, and 0."""
-    size = matrix.shape[0]
+    size, none = matrix.shape[0], jnp.zeros((), jnp.int32)
+    if size < 2:
+        return matrix, jnp.zeros(0, matrix.dtype), none
 
     def step(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         found, taus = state
@@ -149,9 +151,8 @@ def hessenberg(matrix: Array) -> tuple[Array, Array, Array]:
         found = found - jnp.outer(v, tau.conj() * (v.conj() @ right))
         return _with_column(found, j, v, left, j + 1), taus.at[j].set(tau)
 
-    start = matrix, jnp.zeros(max(size - 1, 0), matrix.dtype)
-    found, taus = lax.fori_loop(0, size - 1, step, start)
-    return found, taus, jnp.zeros((), jnp.int32)
+    start = matrix, jnp.zeros(size - 1, matrix.dtype)
+    return *lax.fori_loop(0, size - 1, step, start), none
 
 
 def tridiagonal(matrix: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -13,7 +13,9 @@ _CALL = re.compile(
     r"stablehlo\.custom_call @lapack_([sdcz])(\w+?)(?:_ffi)?\(([^)]*)\) \{(.*)\}"
     r" : \(([^)]*)\) -> (\(?tensor<[^)\s]*>(?:, tensor<[^)\s]*>)*\)?)"
 )
-_SETTING = re.compile(r"\b(diag|left|mode|side|trans_x|transpose|uplo) = (\w+)")
+_SETTING = re.compile(
+    r"\b(compute_left|compute_right|diag|left|mode|side|trans_x|transpose|uplo) = (\w+)"
+)
 _SHAPE = re.compile(r"tensor<((?:\d+x)*)(complex<f\d+>|\w+)>")
 _DEFINED = re.compile(r"func\.func (?:public|private) @(\w+)")
 _DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
@@ -87,7 +89,12 @@ def _functions(
 def _function(
     name: str, settings: Mapping[str, str], results: Sequence[TensorType]
 ) -> Callable[..., Any]:
-    from tvm_iree_ext.frontends import jax_householder, jax_jacobi, jax_linear_algebra
+    from tvm_iree_ext.frontends import (
+        jax_householder,
+        jax_jacobi,
+        jax_linear_algebra,
+        jax_schur,
+    )
 
     is_lower = settings.get("uplo") == "L"
     match name:
@@ -131,15 +138,23 @@ def _function(
                 has_vectors=settings["mode"] != "N",
                 is_whole=all(one.shape[-1] == one.shape[-2] for one in results[2:4]),
             )
-    what = f"{name} of the upper triangle" if name == "sytrd" else name
+        case "geev":
+            return partial(
+                jax_schur.eigenvalues,
+                has_left=settings["compute_left"] == "V",
+                has_right=settings["compute_right"] == "V",
+            )
+        case "gees" if results[0].dtype.startswith("complex"):
+            return jax_schur.schur
     raise MlirError(
-        f"LAPACK's {what}, which JAX calls: it has no form as products and loops here; those of"
-        f" {', '.join(_TAKEN)} have one"
+        f"LAPACK's {name}{_LEFT.get(name, '')}, which JAX calls: it has no form as products and"
+        f" loops here; those of {', '.join(_TAKEN)} have one"
     )
 
 
+_LEFT = {"gees": " of real numbers", "sytrd": " of an upper triangle"}
 _ALIASES = {"heevd": "syevd", "hetrd": "sytrd", "ungqr": "orgqr", "unmqr": "ormqr"}
 _TAKEN = (
     *("cholesky", "lu", "triangular_solve", "tridiagonal_solve", "qr", "ormqr", "hessenberg"),
-    *("tridiagonal", "eigh", "svd"),
+    *("tridiagonal", "eigh", "svd", "eig", "schur"),
 )
