@@ -109,3 +109,34 @@ def test_refuses_what_kernels_refuse(scaled, x, torch):
     for number in ("1", None, True, x):
         with pytest.raises(CallError, match="expected a number for complex64"):
             scaled(x, number)
+
+
+def test_results_are_put_into_arrays_that_are_given(scaled, x, torch):
+    product, real = np.empty(9, "complex64"), np.empty(9, "float32")
+    found = scaled(x, 1 - 2j, out=(product, real))
+    assert found[0] is product
+    assert found[1] is real
+    check(found, x, 1 - 2j)
+    tensors = torch.empty(9, dtype=torch.complex64), torch.empty(9)
+    assert scaled(torch.from_numpy(x), 1j, out=tensors)[0] is tensors[0]
+    check([one.numpy() for one in tensors], x, 1j)
+
+
+def test_refuses_arrays_that_results_do_not_fit(scaled, x):
+    real = np.empty(9, "float32")
+    read_only = np.empty(9, "complex64")
+    read_only.flags.writeable = False
+    for out, message in (
+        ((np.empty(8, "complex64"), real), r"product has shape \[8\]; expected \[9\]"),
+        ((np.empty(9, "complex128"), real), "product is complex128; expected complex64"),
+        ((read_only, real), "product is read-only"),
+        ((x, real), "product shares memory with x"),
+        ((np.empty(9, "complex64"), np.empty(18, "float32")[::2]), "real is not contiguous"),
+        (([1j] * 9, real), "product is a list; expected a NumPy array or PyTorch tensor"),
+        (np.empty(9, "complex64"), "out has 1 arrays; expected 2: product, real"),
+    ):
+        with pytest.raises(CallError, match=message):
+            scaled(x, 1j, out=out)
+    memory = np.empty(9, "complex64")
+    with pytest.raises(CallError, match="real shares memory with product"):
+        scaled(x, 1j, out=(memory, memory.view("float32")[:9]))

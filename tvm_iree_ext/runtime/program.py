@@ -25,6 +25,7 @@ from tvm_iree_ext.runtime import arrays, artifact, complex_arrays, kernel
 from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller, ordered
+from tvm_iree_ext.runtime.complex_results import ComplexResults
 from tvm_iree_ext.runtime.gpu_function import GpuFunction, is_on_gpu
 from tvm_iree_ext.runtime.kernel import Kernel, LoadedArtifact
 from tvm_iree_ext.runtime.launch.gpu_targets import DLPACK_DEVICES
@@ -111,7 +112,7 @@ class ProgramFunction:
                 return found
         arguments = ordered(self.name, self._arguments, arguments, named)
         if self._is_complex and out is not None:
-            raise CallError(f"{self.name}: out is not taken where operands are complex")
+            return self._put_together(arguments, out)
         like = None if self._first_array is None else arguments[self._first_array]
         if self._updates:
             self._updates.check(arguments, out)
@@ -153,6 +154,18 @@ class ProgramFunction:
             if self._updates:
                 results = self._updates.returned(given, results, tensors)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _put_together(self, arguments: tuple[Any, ...], out: Any) -> Any:
+        """A call whose results, of which a run gives the parts, are put into other arrays."""
+        if self._updates:
+            self._updates.check(arguments, out)
+        shapes, _ = self._caller.inputs(self._split(arguments))
+        bound = self._caller.signature.bind(self.name, shapes)
+        results = ComplexResults(self.name, self.signature, self._gpu)
+        given = results.checked(out, arguments, bound)
+        found = self(*arguments)
+        filled = results.filled(given, found if isinstance(found, tuple) else (found,))
+        return filled[0] if len(filled) == 1 else tuple(filled)
 
     def profile(self, *arguments: Any, runs: int = 10, **named: Any) -> Profile:
         """Where the time of a call with these arguments goes, kernel by kernel.

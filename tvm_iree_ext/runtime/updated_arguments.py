@@ -13,6 +13,7 @@ from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.runtime import arrays
 from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller
+from tvm_iree_ext.runtime.complex_results import fill
 from tvm_iree_ext.runtime.cupy_arrays import CupyArray, is_cupy
 from tvm_iree_ext.runtime.jax_arrays import is_jax
 from tvm_iree_ext.runtime.strided_arrays import are_apart, memory_of
@@ -173,7 +174,7 @@ class UpdatedArguments:
             elif is_jax(given):  # the next call may write a tensor, and not an array of JAX's
                 returned[update.result] = tensors[update.tensor]
         for result, argument in self._complex:
-            returned[result] = _filled(arguments[argument], results[result])
+            returned[result] = fill(arguments[argument], results[result])
         return returned
 
 
@@ -200,19 +201,6 @@ def _copy_back(made: Any, given: Any, port: Port) -> None:
             given.copy_(made if isinstance(made, torch.Tensor) else torch.from_dlpack(made))
     elif isinstance(made, CupyArray):
         given[...] = made.array
-
-
-def _filled(given: Any, made: Any) -> Any:
-    """The array that was given, with a complex result copied into it; the result where not so."""
-    torch = torch_module()
-    if isinstance(given, np.ndarray):
-        given[...] = made
-    elif torch is not None and isinstance(given, torch.Tensor):
-        with torch.no_grad():
-            given.copy_(made)
-    else:
-        return made
-    return given
 
 
 def _address(array: Any) -> int:

@@ -87,6 +87,15 @@ def test_a_mask_says_how_shapes_are_read():
     assert ops.gather((4, 3), (5, 1)).slices.batch == (5,)
 
 
+def test_shapes_are_read_so_that_names_stay_names():
+    """A window of a name may be any; a batch dim of an extent of 1 would make a 1 of it."""
+    for extent, batch in (("w", ("n",)), ("?", ("n",)), (1, ("n", 1))):
+        op = ops.gather((9, 5), ("n", 1), output=("n", extent, 5))
+        assert op.slices.batch == batch
+        op = ops.scatter(("n", extent, 5), ("n", 1), (9, 5))
+        assert op.slices.batch == batch
+
+
 def test_unnamed_extents_get_the_name_of_where_they_stand():
     op = ops.scatter(("?", "?"), ("?", 1), ("?", "?"), mask=("?",))
     assert [operand.shape for operand in op.signature.operands] == [

@@ -102,8 +102,8 @@ def resolve_slices(
     """How the indices address ``full``, by the shapes of named operands; no ``?`` is left.
 
     With one component the depth dim may be omitted.  Where the shapes can be read in both ways,
-    which mean the same, ``batch_rank`` decides, a mask's rank; without it the way whose window
-    covers no indexed dim.
+    which mean the same, ``batch_rank`` decides, a mask's rank; without it the way by which fewer
+    names stand for known numbers, and then that whose window covers no indexed dim.
 
     Raises:
         OpError: when the shapes fit in neither way; the message is that of the likelier one.
@@ -129,13 +129,25 @@ def resolve_slices(
     usual = len(full[1].shape) - depth
     readings.sort(key=lambda depth_dim: window_rank(depth_dim) != usual)
     readings.sort(key=lambda depth_dim: len(indices.shape) - depth_dim != batch_rank)
-    errors = []
+    errors, found = [], []
     for depth_dim in readings:
         try:
-            return _resolve(op, full, slices, indices, dimension_map, depth_dim)
+            one = _resolve(op, full, slices, indices, dimension_map, depth_dim)
         except OpError as error:
             errors.append(error)
-    raise errors[0]
+            continue
+        if len(indices.shape) - depth_dim == batch_rank:
+            return one
+        found.append(one)
+    if not found:
+        raise errors[0]
+
+    def settled(one: IndexedSlices) -> int:
+        """How many names of the slices' extents are numbers."""
+        pairs = zip(slices[1].shape, one.slices, strict=True)
+        return sum(isinstance(came, str) and isinstance(now, int) for came, now in pairs)
+
+    return min(found, key=settled)
 
 
 def _resolve(
