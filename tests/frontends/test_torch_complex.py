@@ -1,18 +1,8 @@
 """Functions of PyTorch's complex tensors, beside eager PyTorch, and their errors."""
 
-import pytest
+from torch_agreement import Several, agrees, torch
 
 import tvm_iree_ext as ext
-
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
-from torch_agreement import Several, agrees  # noqa: E402
 
 _NAMES = """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan sinh cosh tanh
     asin acos atan asinh acosh atanh sigmoid sgn angle abs"""

@@ -1,16 +1,6 @@
 """PyTorch's copies of views and scatters into them, distances and losses, beside eager PyTorch."""
 
-import pytest
-
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
-from torch_agreement import agrees  # noqa: E402
+from torch_agreement import agrees, torch
 
 
 def test_copies_of_views_and_scatters_into_views():

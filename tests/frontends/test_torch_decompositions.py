@@ -1,19 +1,10 @@
 """PyTorch's operators, beside eager PyTorch: what IREE's front end alone computes wrongly."""
 
 import pytest
+from torch_agreement import Several, agrees, torch
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import MlirError
-
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
-from torch_agreement import Several, agrees  # noqa: E402
 
 F = torch.nn.functional
 NAN, INF = float("nan"), float("inf")

@@ -1,16 +1,7 @@
 """PyTorch's functions of the parts of floats, beside eager PyTorch, bit by bit."""
 
 import pytest
-
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
-from torch_agreement import agrees  # noqa: E402
+from torch_agreement import agrees, torch
 
 NAN, INF = float("nan"), float("inf")
 ODD = torch.tensor([0, -0.0, 1, -1, INF, -INF, NAN, 1e-40, -1e-45, 3.4e38, -2.5, 0.5, 1e-20])

@@ -1,19 +1,9 @@
 """PyTorch's gamma and error functions through ``from_torch``, beside exact values."""
 
 import mpmath
-import pytest
+from torch_agreement import Several, agrees, torch
 
 import tvm_iree_ext as ext
-
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
-from torch_agreement import Several, agrees  # noqa: E402
 
 INF = float("inf")
 NUMBERS = (0.1, 0.75, 1.46, 2.0, 3.3, 9.5, 25.0, -0.4, -2.45, -7.3, 1e-3)

@@ -2,19 +2,10 @@
 
 import mpmath
 import pytest
+from torch_agreement import Several, agrees, torch
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import MlirError
-
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
-from torch_agreement import Several, agrees  # noqa: E402
 
 linalg = torch.linalg
 

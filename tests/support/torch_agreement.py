@@ -1,8 +1,17 @@
-"""Programs of PyTorch's functions beside eager PyTorch."""
+"""Programs of PyTorch's functions beside eager PyTorch; a module that imports this needs both."""
 
-import torch
+import pytest
 
 import tvm_iree_ext as ext
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
+)
+pytest.importorskip(
+    "iree.turbine.aot",
+    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
+    exc_type=ImportError,
+)
 
 
 class Several(torch.nn.Module):

@@ -56,6 +56,32 @@ def lcm(a: Any, b: Any) -> Any:
     return (torch.div(a, divisor, rounding_mode="trunc") * b).abs()
 
 
+@of_tensors
+def whole_power(a: Any, b: Any) -> Any:
+    """By squares, as long as an exponent has bits; of exponents below 0 that of 1 and -1 alone."""
+
+    def has_bits(found: Any, a: Any, b: Any) -> Any:
+        return (b > 0).any()
+
+    def step(found: Any, a: Any, b: Any) -> Any:
+        is_odd = torch.remainder(b, 2) == 1
+        half = torch.div(b, 2, rounding_mode="trunc")
+        return torch.where(is_odd, found * a, found), a * a, half
+
+    one, zero = torch.ones_like(a), torch.zeros_like(a)
+    found = while_loop(has_bits, step, (one, a.clone(), torch.where(b > 0, b, zero)))[0]
+    below = torch.where(a == -1, 1 - 2 * torch.remainder(b, 2), torch.where(a == 1, one, zero))
+    return torch.where(b < 0, below, found)
+
+
+def power(a: Any, b: Any) -> Any:
+    """Of whole numbers; all others as PyTorch has it."""
+    kind = torch.result_type(a, b)
+    if kind.is_floating_point or kind.is_complex:
+        return torch.pow(a, b)
+    return whole_power(a, b)
+
+
 BITS: dict[Any, Callable[..., Any]] = {
     aten.__and__.Scalar: both,
     aten.__and__.Tensor: both,
@@ -69,6 +95,8 @@ BITS: dict[Any, Callable[..., Any]] = {
     aten.bitwise_or.Scalar_Tensor: either,
     aten.bitwise_xor.Scalar: one_of,
     aten.bitwise_xor.Scalar_Tensor: one_of,
+    aten.pow.Tensor_Tensor: power,
+    aten.pow.Scalar: power,
     aten.gcd.default: gcd,
     aten.lcm.default: lcm,
 }

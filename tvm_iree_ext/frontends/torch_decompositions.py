@@ -7,6 +7,7 @@ stays as it is.
 
 import re
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -20,13 +21,19 @@ from tvm_iree_ext.frontends.torch_complex import COMPLEX, complex_of
 from tvm_iree_ext.frontends.torch_composites import in_parts
 from tvm_iree_ext.frontends.torch_copies import COPIES, of_rank_0
 from tvm_iree_ext.frontends.torch_distances import DISTANCES
+from tvm_iree_ext.frontends.torch_divisions import DIVISIONS
 from tvm_iree_ext.frontends.torch_errors import ERRORS
 from tvm_iree_ext.frontends.torch_floats import FLOATS
 from tvm_iree_ext.frontends.torch_gamma import GAMMA
+from tvm_iree_ext.frontends.torch_images import IMAGES
+from tvm_iree_ext.frontends.torch_incomplete_gamma import INCOMPLETE_GAMMA
 from tvm_iree_ext.frontends.torch_linear_algebra import LINEAR_ALGEBRA
 from tvm_iree_ext.frontends.torch_masks import MASKS
+from tvm_iree_ext.frontends.torch_norms import NORMS, group_norm_forward
 from tvm_iree_ext.frontends.torch_orders import ORDERS
 from tvm_iree_ext.frontends.torch_polynomials import POLYNOMIALS
+from tvm_iree_ext.frontends.torch_pools import POOLS
+from tvm_iree_ext.frontends.torch_scatters import SCATTERS
 from tvm_iree_ext.frontends.torch_spectra import SPECTRA
 from tvm_iree_ext.frontends.torch_statistics import STATISTICS
 from tvm_iree_ext.frontends.torch_taken import is_taken
@@ -42,13 +49,19 @@ TABLE: dict[Any, Callable[..., Any]] = {
     **COMPLEX,
     **COPIES,
     **DISTANCES,
+    **DIVISIONS,
     **ERRORS,
     **FLOATS,
     **GAMMA,
+    **IMAGES,
+    **INCOMPLETE_GAMMA,
     **LINEAR_ALGEBRA,
     **MASKS,
+    **NORMS,
     **ORDERS,
     **POLYNOMIALS,
+    **POOLS,
+    **SCATTERS,
     **SPECTRA,
     **STATISTICS,
     **TRANSFORMS,
@@ -73,10 +86,16 @@ def replaced(program: Any) -> Any:
         for statement in _STATEMENTS:
             for node in graph.find_nodes(op="call_function", target=statement):
                 graph.erase_node(node)
+        for node in graph.find_nodes(op="call_function", target=aten.sym_storage_offset.default):
+            if isinstance(node.meta["val"], int):
+                node.replace_all_uses_with(node.meta["val"])
         _tell_types_of_numbers(graph)
     table = {**TABLE, **VIEWS}
     nodes = [node for graph in graphs for node in graph.nodes if is_replaced(node)]
     for node in nodes:
+        if _is_empty(node):
+            node.target = _nothing(node.meta["val"])
+            continue
         if node.target in BAGS:
             tell_length(node)
         elif node.target in VIEWS:
@@ -95,12 +114,27 @@ def replaced(program: Any) -> Any:
 
 def is_replaced(node: Any) -> bool:
     """Whether other operators stand in the place of a node."""
-    return (node.target in TABLE and not is_taken(node)) or is_foreign(node) or is_narrow(node)
+    is_other = node.target in TABLE and not is_taken(node)
+    return is_other or is_foreign(node) or is_narrow(node) or _is_empty(node)
 
 
 def user_lines(trace: str) -> list[str]:
     """The places in a stack trace of Python, the innermost last: ``file:line``."""
     return [":".join(found) for found in _LINE.findall(trace)]
+
+
+def _is_empty(node: Any) -> bool:
+    """Whether a node gives a tensor without elements: some such ends IREE's compiler."""
+    value = node.meta.get("val")
+    if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(value, torch.Tensor):
+        return False
+    return any(isinstance(one, int) and one == 0 for one in value.shape) and all(
+        isinstance(one, int) for one in value.shape
+    )
+
+
+def _nothing(value: Any) -> Callable[..., Any]:
+    return lambda *_, **__: torch.zeros(value.shape, dtype=value.dtype)
 
 
 def _graphs(program: Any) -> list[Any]:
@@ -137,6 +171,9 @@ def replaced_early(program: Any) -> Any:
     for node in program.graph.nodes:
         if node.target is aten.gelu.default and not (is_taken(node) or is_narrow(node)):
             node.target = gelu
+        elif node.target is aten.native_group_norm.default:
+            is_wide = not is_narrow(node)
+            node.target = group_norm_forward if is_wide else widened(group_norm_forward, node)
     return program
 
 
@@ -272,6 +309,8 @@ def clamp_max(x: Any, high: Any) -> Any:
 @_of(aten.hardtanh.default)
 def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
     """Likewise."""
+    if not x.is_floating_point():
+        low, high = int(low), int(high)
     return clamp(x, low, high)
 
 
@@ -375,44 +414,6 @@ def batch_norm_forward(
     return result, x.new_zeros(0), x.new_zeros(0)
 
 
-@_of(aten.grid_sampler.default, aten.grid_sampler_2d.default)
-def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
-    """IREE's ignores how it is to be padded and rounds halves up."""
-    nearest, cubic = 1, 2
-    border, reflection = 1, 2
-    if x.dim() != 4 or mode == cubic:
-        what = "bicubic" if mode == cubic else f"of rank {x.dim()}"
-        raise MlirError(f"grid_sample: {what}; bilinear and nearest of rank 4 are supported")
-    if padding == reflection:
-        turns = (grid + 1) / 4
-        grid, padding = 1 - (4 * (turns - turns.floor()) - 2).abs(), border
-    places = []
-    for axis, extent in enumerate((x.shape[3], x.shape[2])):
-        span = extent - 1 if align_corners else extent
-        place = (grid[..., axis] + 1) * (span / 2) - (0 if align_corners else 0.5)
-        places.append(place.clamp(0, extent - 1) if padding == border else place)
-    if mode == nearest:
-        return _pixels(x, *(place.round() for place in places))
-    first = [place.floor() for place in places]
-    parts = [place - start for place, start in zip(places, first, strict=True)]
-    found: Any = 0
-    for across, down in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        weight = (parts[0] if across else 1 - parts[0]) * (parts[1] if down else 1 - parts[1])
-        found = found + _pixels(x, first[0] + across, first[1] + down) * weight.unsqueeze(1)
-    return found
-
-
-def _pixels(x: Any, across: Any, down: Any) -> Any:
-    """The pixels of images at whole places; 0 outside."""
-    images, channels, height, width = x.shape
-    inside = (across >= 0) & (across < width) & (down >= 0) & (down < height)
-    place = torch.where(inside, down * width + across, torch.zeros((), dtype=down.dtype)).long()
-    taken = place.reshape(images, 1, -1).expand(images, channels, -1)
-    pixels = x.reshape(images, channels, -1).gather(2, taken)
-    pixels = pixels.reshape(images, channels, *place.shape[1:])
-    return torch.where(inside.unsqueeze(1), pixels, torch.zeros((), dtype=x.dtype))
-
-
 @_of(aten.scaled_dot_product_attention.default)
 def attention(
     q: Any,
@@ -435,9 +436,8 @@ def attention(
     return torch.where(is_there.any(-1, keepdim=True), found, torch.zeros((), dtype=q.dtype))
 
 
-@_of(aten.logcumsumexp.default)
-def logcumsumexp(x: Any, dim: int) -> Any:
-    """IREE's takes exp of the numbers as they are.  Here what lies 1, 2, 4, ... before is added."""
+def _running(x: Any, dim: int, meet: Callable[[Any, Any], Any]) -> Any:
+    """What lies 1, 2, 4, ... before is met."""
     step = 1
     while x.dim() and step < x.shape[dim]:
         first, earlier, later = (
@@ -445,9 +445,48 @@ def logcumsumexp(x: Any, dim: int) -> Any:
             x.narrow(dim, 0, x.shape[dim] - step),
             x.narrow(dim, step, x.shape[dim] - step),
         )
-        x = torch.cat((first, _log_of_sum(earlier, later)), dim)
+        x = torch.cat((first, meet(earlier, later)), dim)
         step *= 2
     return x
+
+
+@_of(aten.logcumsumexp.default)
+def logcumsumexp(x: Any, dim: int) -> Any:
+    """IREE's takes exp of the numbers as they are."""
+    return _running(x, dim, _log_of_sum)
+
+
+@_of(aten.cumprod.default)
+def cumprod(x: Any, dim: int, *, dtype: torch.dtype | None = None) -> Any:
+    """IREE's front end does not take all of it."""
+    if dtype is None:
+        dtype = x.dtype if x.is_floating_point() or x.is_complex() else torch.int64
+    if x.dtype is torch.bool and dtype is not torch.bool:
+        x = torch.where(x, 1, 0)
+    found = _running(x.to(dtype), dim, torch.mul)
+    return found.clone()
+
+
+@_of(aten.addbmm.default)
+def addbmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """IREE's front end takes no numbers beside 1; what is 0 times infinity is left out."""
+    found = torch.bmm(a, b).sum(0)
+    if not x.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
+    found = found if alpha == 1 else found * alpha
+    if beta == 0:
+        return found.expand(torch.broadcast_shapes(x.shape, found.shape)).clone()
+    return found + (x if beta == 1 else x * beta)
+
+
+@_of(aten.resize_as.default)
+def resize_as(x: Any, other: Any, **named: Any) -> Any:
+    """A reshape, where there are as many elements."""
+    if prod(x.shape) != prod(other.shape):
+        raise MlirError(
+            f"resize_as: {prod(x.shape)} elements as {prod(other.shape)}; as many are supported"
+        )
+    return x.reshape(other.shape)
 
 
 def _log_of_sum(a: Any, b: Any) -> Any:

@@ -142,6 +142,8 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     if rtol == 0 and atol == 0:
         return close
     kind = b.dtype if b.is_floating_point() else torch.get_default_dtype()
+    if a.dtype is torch.bool:
+        a, b = torch.where(a, 1, 0), torch.where(b, 1, 0)
     away = (torch.add(a, torch.neg(b)) if a.is_floating_point() else a - b).abs().to(kind)
     return close | (isfinite(away) & (away <= atol + (rtol * b.to(kind)).abs()))
 

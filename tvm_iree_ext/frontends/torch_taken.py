@@ -10,6 +10,8 @@ import torch
 
 from tvm_iree_ext.frontends.torch_complex import FUNCTIONS
 from tvm_iree_ext.frontends.torch_copies import REDUCTIONS
+from tvm_iree_ext.frontends.torch_pools import OF_AXES, RANKS
+from tvm_iree_ext.frontends.torch_scatters import OF_NUMBERS
 
 aten = torch.ops.aten
 _UNSIGNED = (torch.uint16, torch.uint64)  # converted, they end IREE's compiler
@@ -65,8 +67,21 @@ def _is_no_root(power: Any) -> bool:
     return power.args[1] not in (0.5, -0.5) or not _operand_type(power).is_floating_point
 
 
+def _is_no_integer(operator: Any) -> bool:
+    kind: torch.dtype = operator.meta["val"].dtype
+    return kind.is_floating_point or kind.is_complex
+
+
 def _has_axes(reduction: Any) -> bool:
     return len(reduction.args[0].meta["val"].shape) > 0
+
+
+def _is_no_mask(scatter: Any) -> bool:
+    return _operand_type(scatter) is not torch.bool
+
+
+def _is_batch(pool: Any) -> bool:
+    return len(pool.args[0].meta["val"].shape) == RANKS[pool.target] + 2
 
 
 _TAKEN: dict[Any, Callable[[Any], bool]] = {
@@ -74,9 +89,15 @@ _TAKEN: dict[Any, Callable[[Any], bool]] = {
     aten.eq.Tensor: _is_of_two,
     aten.sub.Tensor: _is_of_two,
     aten.pow.Tensor_Scalar: _is_no_root,
+    aten.pow.Tensor_Tensor: _is_no_integer,
+    aten.pow.Scalar: _is_no_integer,
     aten.scaled_dot_product_attention.default: _is_unmasked,
     aten.gelu.default: _is_exact,
     torch.ops.prims.convert_element_type.default: _is_wide,
+    **dict.fromkeys(RANKS, _is_batch),
+    **dict.fromkeys(OF_AXES, _has_axes),
+    **dict.fromkeys(OF_NUMBERS, _is_no_mask),
+    aten.nonzero.default: _has_axes,
     **{getattr(aten, name).default: _is_real for name in FUNCTIONS},
     **{getattr(aten, name).Scalar: _is_alike for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }

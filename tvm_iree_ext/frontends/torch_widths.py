@@ -23,6 +23,7 @@ _IMAGES = """avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_p
     adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d upsample_linear1d
     upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d grid_sampler grid_sampler_2d
     grid_sampler_3d"""
+_MATRICES = "matrix_exp linalg_matrix_exp addbmm"
 _LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy cross_entropy_loss
     binary_cross_entropy_with_logits nll_loss kl_div cdist _cdist_forward dist cosine_similarity
     pairwise_distance"""
@@ -30,7 +31,9 @@ _OF_EACH_ELEMENT = """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal 
     sin cos tan sinh cosh asin acos atan asinh acosh atanh atan2 erf erfc erfinv sinc
     xlogy logaddexp logaddexp2 hypot addcmul addcdiv lerp"""
 _WIDENED = frozenset(
-    " ".join((_NORMS, _ACTIVATIONS, _REDUCTIONS, _IMAGES, _LOSSES, _OF_EACH_ELEMENT)).split()
+    " ".join(
+        (_NORMS, _ACTIVATIONS, _REDUCTIONS, _IMAGES, _MATRICES, _LOSSES, _OF_EACH_ELEMENT)
+    ).split()
 )
 _WITH_NUMBERS = frozenset(("add", "sub", "rsub", "mul", "div"))
 """Rounded once as they are, unless they take a number that is none of 16 bits."""

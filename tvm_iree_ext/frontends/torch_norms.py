@@ -1,0 +1,58 @@
+"""PyTorch's norms that give what their backward passes take beside the result."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+
+
+def group_norm_forward(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    batch: int,
+    channels: int,
+    inside: int,
+    groups: int,
+    epsilon: float,
+) -> Any:
+    """The norm, and the mean and inverse deviation of each group."""
+    found = F.group_norm(x, groups, weight, bias, epsilon)
+    rows = x.reshape(batch, groups, channels // groups * inside)
+    deviation = torch.rsqrt(rows.var(-1, correction=0) + epsilon)
+    return found, rows.mean(-1), deviation
+
+
+def batch_norm_update(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_variance: Any,
+    momentum: float,
+    epsilon: float,
+) -> Any:
+    """The norm of a batch, its statistics, and those that run on."""
+    axes = [axis for axis in range(x.dim()) if axis != 1]
+    count = x.numel() // x.shape[1]
+    mean, variance = x.mean(axes), x.var(axes, correction=0)
+    deviation = torch.rsqrt(variance + epsilon)
+    scale = deviation if weight is None else deviation * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    shape = (1, -1, *[1] * (x.dim() - 2))
+    unbiased = variance * (count / max(count - 1, 1))
+    return (
+        *(x * scale.reshape(shape) + shift.reshape(shape), mean, deviation),
+        x.reshape(-1)[:0].to(torch.uint8),
+        running_mean * (1 - momentum) + mean * momentum,
+        running_variance * (1 - momentum) + unbiased * momentum,
+    )
+
+
+NORMS: dict[Any, Callable[..., Any]] = {
+    aten.native_group_norm.default: group_norm_forward,
+    aten._batch_norm_with_update_functional.default: batch_norm_update,
+}
