@@ -34,3 +34,17 @@ def test_a_division_that_was_moved_out_of_its_branch_does_not_trap():
         text = str(names.number(divided(a, b)))
         eval(text, {"max": max}, known)
         assert eval(text, {"max": max}, known | {"b": 4}) == int(divided(7, 4))
+
+
+def test_arithmetic_of_bits_may_be_nodes_or_calls():
+    a = tirx.Var("a", "int64")
+    names = Names()
+    known = {names.name(a): 0b1100}
+    mask = tirx.const(0b1010, "int64")
+    for node, call, want in (
+        (tirx.BitwiseAnd(a, mask), tirx.bitwise_and(a, mask), 0b1000),
+        (tirx.BitwiseOr(a, mask), tirx.bitwise_or(a, mask), 0b1110),
+        (tirx.BitwiseXor(a, mask), tirx.bitwise_xor(a, mask), 0b0110),
+    ):
+        for expression in (node, call):
+            assert eval(str(names.number(expression)), {}, known) == want
