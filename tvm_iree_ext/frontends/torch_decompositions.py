@@ -38,6 +38,7 @@ from tvm_iree_ext.frontends.torch_spectra import SPECTRA
 from tvm_iree_ext.frontends.torch_statistics import STATISTICS
 from tvm_iree_ext.frontends.torch_taken import is_taken
 from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS
+from tvm_iree_ext.frontends.torch_unknown import unknown
 from tvm_iree_ext.frontends.torch_views import VIEWS, is_foreign, tell_extent
 from tvm_iree_ext.frontends.torch_widths import is_narrow, widened
 
@@ -71,6 +72,12 @@ _STATEMENTS = (
     aten._linalg_check_errors.default,  # of what data says
 )
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor)
+_SPELLINGS = {  # of Python's ``a & b`` in a function of the table, which IREE does not lower
+    aten.__and__.Tensor: aten.bitwise_and.Tensor,
+    aten.__or__.Tensor: aten.bitwise_or.Tensor,
+    aten.__xor__.Tensor: aten.bitwise_xor.Tensor,
+}
+_COMPARISONS = tuple(getattr(aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 _LINE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 
@@ -89,7 +96,7 @@ def replaced(program: Any) -> Any:
         for node in graph.find_nodes(op="call_function", target=aten.sym_storage_offset.default):
             if isinstance(node.meta["val"], int):
                 node.replace_all_uses_with(node.meta["val"])
-        _tell_types_of_numbers(graph)
+        _spell_out(graph)
     table = {**TABLE, **VIEWS}
     nodes = [node for graph in graphs for node in graph.nodes if is_replaced(node)]
     for node in nodes:
@@ -103,19 +110,24 @@ def replaced(program: Any) -> Any:
         is_wide = not is_narrow(node)
         by = table.get(node.target, node.target)
         node.target = by if is_wide else widened(by, node)
-    if nodes:
-        _allow_other_strides(graphs)
+    if not nodes:
+        return program
+    _allow_other_strides(graphs)
     try:
-        return program.run_decompositions({}) if nodes else program
+        program = program.run_decompositions(unknown())
     except MlirError as error:
         reason, _, trace = str(error).partition("\n\nWhile executing")
         raise MlirError(": ".join([*user_lines(trace)[-1:], reason])) from None
+    for graph in _graphs(program):
+        _spell_out(graph)
+    return program
 
 
 def is_replaced(node: Any) -> bool:
     """Whether other operators stand in the place of a node."""
     is_other = node.target in TABLE and not is_taken(node)
-    return is_other or is_foreign(node) or is_narrow(node) or _is_empty(node)
+    is_unknown = node.target not in TABLE and node.target in unknown()
+    return is_other or is_unknown or is_foreign(node) or is_narrow(node) or _is_empty(node)
 
 
 def user_lines(trace: str) -> list[str]:
@@ -147,6 +159,16 @@ def _allow_other_strides(graphs: Sequence[Any]) -> None:
     for graph in graphs:
         for node in graph.find_nodes(op="call_function", target=aten.view.default):
             node.target = aten.reshape.default
+
+
+def _spell_out(graph: Any) -> None:
+    """Write what IREE takes for something else, or does not lower, in other words for the same."""
+    for node in graph.nodes:
+        node.target = _SPELLINGS.get(node.target, node.target)
+        if node.target in _COMPARISONS and type(node.args[1]) in (int, bool):
+            x, number = node.args  # of constant floats with an integer IREE folds it wrongly
+            node.args = (x, float(number) if x.meta["val"].is_floating_point() else number)
+    _tell_types_of_numbers(graph)
 
 
 def _tell_types_of_numbers(graph: Any) -> None:
@@ -324,21 +346,6 @@ def relu6(x: Any) -> Any:
 def threshold(x: Any, bound: float, value: float) -> Any:
     """IREE's gives the value for NaN."""
     return torch.where(x <= bound, torch.full((), value, dtype=x.dtype), x)
-
-
-def _comparison(operator: Any) -> Callable[[Any, Any], Any]:
-    def compared(x: Any, number: Any) -> Any:
-        """IREE folds a comparison of constant floats with an integer wrongly."""
-        if x.is_floating_point() and type(number) in (int, bool):
-            number = float(number)
-        return operator(x, number)
-
-    return compared
-
-
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _operator = getattr(aten, _name).Scalar
-    TABLE[_operator] = _comparison(_operator)
 
 
 @_of(aten.pad.default)

@@ -116,12 +116,10 @@ def _distinct(examples: Any, state: Sequence[Any]) -> Any:
 
 def is_recurrent(program: Any) -> bool:
     """Whether an exported program holds a recurrent layer as one operator: IREE takes none."""
-    import torch
+    from tvm_iree_ext.frontends.torch_unknown import RECURRENT
 
     graph = getattr(program, "graph", None)
-    aten = torch.ops.aten
-    layers = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
-    return graph is not None and any(node.target in layers for node in graph.nodes)
+    return graph is not None and any(node.target in RECURRENT for node in graph.nodes)
 
 
 def holds_scalars(program: Any) -> bool:

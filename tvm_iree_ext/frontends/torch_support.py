@@ -18,7 +18,7 @@ from tvm_iree_ext.frontends.model_support import ModelSupport, NodeSupport, Way
 
 _FRONT_END = "IREE"
 _LONGEST = 160  # characters of a reason
-_ILLEGAL = re.compile(r'failed to legalize operation.*?"torch\.(aten\.[\w.]+)"')
+_ILLEGAL = re.compile(r'failed to legalize operation.*?"torch\.((?!operator")[\w.]+)"')
 _PLACE = re.compile(r"^\S+:\d+:\d+: (error: )?")
 
 

@@ -42,11 +42,6 @@ def _is_exact(gelu: Any) -> bool:
     return _argument(gelu, 1, "approximate") != "tanh"
 
 
-def _is_alike(comparison: Any) -> bool:
-    number = _argument(comparison, 1, "other")
-    return not _operand_type(comparison).is_floating_point or type(number) not in (int, bool)
-
-
 def _is_wide(conversion: Any) -> bool:
     given, result = _operand_type(conversion), conversion.meta["val"].dtype
     if given in _UNSIGNED or result in _UNSIGNED or given.is_complex or result.is_complex:
@@ -99,5 +94,4 @@ _TAKEN: dict[Any, Callable[[Any], bool]] = {
     **dict.fromkeys(OF_NUMBERS, _is_no_mask),
     aten.nonzero.default: _has_axes,
     **{getattr(aten, name).default: _is_real for name in FUNCTIONS},
-    **{getattr(aten, name).Scalar: _is_alike for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }
