@@ -88,6 +88,7 @@ def test_arguments_that_a_jax_function_does_not_read_keep_their_places():
         program(x, x, x)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("length", [13, 33])
 def test_associative_scans_of_jax(length, tmp_path):
     """Slices that are padded and meet again, of which each level holds what the next one reads."""
@@ -147,6 +148,7 @@ def test_factors_that_jax_widens_before_a_product_keep_their_sign(tmp_path):
             np.testing.assert_array_equal(np.asarray(one), want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 def test_products_of_bytes_and_halves_are_summed_as_exactly_as_by_jax(tmp_path, kind):
     jax = needs("jax", "jax")
@@ -316,6 +318,7 @@ def test_a_transformer_layer_of_any_batch_and_number_of_tokens():
         same(program, layer, torch.randn(batch, tokens, 16), rtol=1e-5)
 
 
+@pytest.mark.costly
 @pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_torch_module_of_halves(dtype):

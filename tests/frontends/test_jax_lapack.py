@@ -52,6 +52,7 @@ def near(came, want, dtype):
 
 
 @pytest.mark.costly
+@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "batch"), [("float32", (2, 3)), ("float64", ())], ids=str)
 def test_factors_of_positive_matrices(batch, dtype):
     """Of one element, and of two panels."""
@@ -70,6 +71,7 @@ def test_upper_factors_and_matrices_that_have_none():
         np.testing.assert_array_equal(program(wrong), linalg.cholesky(wrong, upper=True))
 
 
+@pytest.mark.costly
 @pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "batch"), [("float32", ()), ("float64", (3,))], ids=str)
 def test_systems_are_solved(batch, dtype):
@@ -90,6 +92,7 @@ def test_a_right_side_inverses_and_determinants():
         near(came, want, "float32")
 
 
+@pytest.mark.costly
 @pytest.mark.costly
 @pytest.mark.parametrize("shape", [(3, 5), (10, 6), (6, 10), (4, 4)], ids=str)
 def test_rows_are_exchanged_as_lapack_exchanges_them(shape):
@@ -146,6 +149,7 @@ def test_complex_matrices_are_factored():
         np.testing.assert_allclose(came, want, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.costly
 @pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_reflections_are_those_of_lapack(dtype):

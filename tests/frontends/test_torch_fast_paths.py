@@ -16,6 +16,7 @@ def masks(heads):
     return [(None, None), (CAUSAL, 0), (LEFT_OUT, 1), (per_head, 2)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("needs", [(False, False), (True, True), (True, False)])
 def test_attention(needs):
     torch.manual_seed(0)

@@ -11,6 +11,7 @@ def pairs(dtype):
     return (one.reshape(-1).to(dtype) for one in torch.meshgrid(ODD, ODD, indexing="ij"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_signs_fractions_and_the_larger_of_two_are_bit_by_bit_those_of_pytorch(dtype):
     def parts(a, b):
@@ -22,6 +23,7 @@ def test_signs_fractions_and_the_larger_of_two_are_bit_by_bit_those_of_pytorch(d
     agrees(parts, *pairs(dtype), tolerance=0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_next_float_and_the_hypotenuse_of_all_kinds_of_numbers(dtype):
     agrees(torch.nextafter, *pairs(dtype), tolerance=0)

@@ -39,6 +39,7 @@ def symmetric(x):
 
 
 @pytest.mark.costly
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("function", "arguments"),
     {
