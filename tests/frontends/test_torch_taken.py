@@ -2,12 +2,14 @@
 
 import pytest
 
+from tvm_iree_ext.frontends import jax_and_torch
 from tvm_iree_ext.frontends.torch_export import exported
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("iree.turbine")
 F = torch.nn.functional
 functional_export = pytest.importorskip("torch._dynamo.functional_export")
+from tvm_iree_ext.frontends.torch_unknown import unknown  # noqa: E402
 
 X = torch.randn(2, 4, 8)
 WHOLE = torch.arange(64).reshape(2, 4, 8)
@@ -21,7 +23,8 @@ CASES = [
     (lambda x: F.gelu(x, approximate="tanh"), X, True),
     (lambda x: F.gelu(x, approximate="tanh"), X.half(), False),
     (lambda x: x > 0.5, X, True),
-    (lambda x: x > 1, X, False),
+    (lambda x: x > 1, X, True),
+    (lambda x: torch.kron(x, x), X, False),
     (lambda x: x > 1, WHOLE, True),
     (lambda x: x.double(), X, True),
     (lambda x: x.to(torch.int64), X, True),
@@ -57,7 +60,30 @@ def tracings(monkeypatch):
 @pytest.mark.parametrize(("function", "x", "is_taken"), CASES)
 def test_only_what_is_not_taken_is_traced_anew(tracings, function, x, is_taken):
     exported(Computed(function), (x,), {})
-    assert ({} in tracings) is not is_taken
+    assert any(one is unknown() for one in tracings) is not is_taken
+
+
+def test_a_number_that_floats_are_compared_with_is_a_float():
+    program = exported(Computed(lambda x: x > 1), (X,), {})
+    (node,) = program.graph.find_nodes(op="call_function", target=torch.ops.aten.gt.Scalar)
+    assert type(node.args[1]) is float
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.interpolate(x[None], scale_factor=2, mode="linear"),
+        lambda x: torch.special.ndtri(x),  # by a function of ours that writes a & b
+    ],
+)
+def test_what_iree_has_not_is_exported_once(monkeypatch, function):
+    attempts = []
+    once = jax_and_torch._import_exported
+    monkeypatch.setattr(
+        jax_and_torch, "_import_exported", lambda *given: attempts.append(given) or once(*given)
+    )
+    jax_and_torch.import_torch(Computed(function), X.reshape(2, -1), strict_export=False)
+    assert len(attempts) == 1
 
 
 def test_what_is_replaced_early_is_replaced(tracings):
