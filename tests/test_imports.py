@@ -82,7 +82,7 @@ ALLOWED = {
     "conformance": ".processes .frontends numpy ml_dtypes onnx jax torch",
     "bench": f"{BUILD} .schedules.cpu .schedules.emit .catalog .registry .processes .frontends"
     f" {TVM} ml_dtypes torch threadpoolctl onnxscript iree jax onnx onnxruntime scipy pyfftw"
-    " matplotlib",
+    " matplotlib transformers torchvision timm diffusers",
     # Runs where there is a driver and NumPy; PyTorch's kernels are peers.
     "on_gpu": ".runtime numpy torch",
     "gpu_day": f"{PROGRAMS} {CHECK} .program_checks .on_gpu .bench .frontends numpy ml_dtypes"

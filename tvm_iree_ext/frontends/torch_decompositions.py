@@ -35,6 +35,7 @@ from tvm_iree_ext.frontends.torch_polynomials import POLYNOMIALS
 from tvm_iree_ext.frontends.torch_pools import POOLS
 from tvm_iree_ext.frontends.torch_scatters import SCATTERS
 from tvm_iree_ext.frontends.torch_spectra import SPECTRA
+from tvm_iree_ext.frontends.torch_spellings import spell_out
 from tvm_iree_ext.frontends.torch_statistics import STATISTICS
 from tvm_iree_ext.frontends.torch_taken import is_taken
 from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS
@@ -71,13 +72,6 @@ _STATEMENTS = (
     aten._assert_tensor_metadata.default,  # of types that IREE takes for others
     aten._linalg_check_errors.default,  # of what data says
 )
-_ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor)
-_SPELLINGS = {  # of Python's ``a & b`` in a function of the table, which IREE does not lower
-    aten.__and__.Tensor: aten.bitwise_and.Tensor,
-    aten.__or__.Tensor: aten.bitwise_or.Tensor,
-    aten.__xor__.Tensor: aten.bitwise_xor.Tensor,
-}
-_COMPARISONS = tuple(getattr(aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 _LINE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 
@@ -96,7 +90,7 @@ def replaced(program: Any) -> Any:
         for node in graph.find_nodes(op="call_function", target=aten.sym_storage_offset.default):
             if isinstance(node.meta["val"], int):
                 node.replace_all_uses_with(node.meta["val"])
-        _spell_out(graph)
+        spell_out(graph)
     table = {**TABLE, **VIEWS}
     nodes = [node for graph in graphs for node in graph.nodes if is_replaced(node)]
     for node in nodes:
@@ -119,7 +113,7 @@ def replaced(program: Any) -> Any:
         reason, _, trace = str(error).partition("\n\nWhile executing")
         raise MlirError(": ".join([*user_lines(trace)[-1:], reason])) from None
     for graph in _graphs(program):
-        _spell_out(graph)
+        spell_out(graph)
     return program
 
 
@@ -159,30 +153,6 @@ def _allow_other_strides(graphs: Sequence[Any]) -> None:
     for graph in graphs:
         for node in graph.find_nodes(op="call_function", target=aten.view.default):
             node.target = aten.reshape.default
-
-
-def _spell_out(graph: Any) -> None:
-    """Write what IREE takes for something else, or does not lower, in other words for the same."""
-    for node in graph.nodes:
-        node.target = _SPELLINGS.get(node.target, node.target)
-        if node.target in _COMPARISONS and type(node.args[1]) in (int, bool):
-            x, number = node.args  # of constant floats with an integer IREE folds it wrongly
-            node.args = (x, float(number) if x.meta["val"].is_floating_point() else number)
-    _tell_types_of_numbers(graph)
-
-
-def _tell_types_of_numbers(graph: Any) -> None:
-    """Make numbers in the place of a first tensor, which IREE takes for float32, such of a type."""
-    for node in graph.nodes:
-        if node.op != "call_function" or len(node.args) < 2 or node.target not in _ARITHMETIC:
-            continue
-        number, other = node.args[:2]
-        if isinstance(number, int | float) and isinstance(other, torch.fx.Node):
-            kind = torch.result_type(other.meta["val"], number)
-            with graph.inserting_before(node):
-                tensor = graph.call_function(aten.full.default, ([], number), {"dtype": kind})
-            tensor.meta = {**node.meta, "val": node.meta["val"].new_empty([], dtype=kind)}
-            node.args = (tensor, *node.args[1:])
 
 
 def replaced_early(program: Any) -> Any:
