@@ -84,8 +84,8 @@ def run_conformance(args: argparse.Namespace) -> int:
     ):
         if rows:
             print("\n".join(table_lines(header, rows, width, left=left)), end="\n\n")
-    if helped := report.helped(found):
-        print(f"{helped} of those that are right have inputs as constants")
+    for note, count in report.noted(found).most_common():
+        print(f"{count} right: {note}")
     if args.json is not None:
         data = [json.loads(one.to_json()) for one in found]
         args.json.write_text(json.dumps(data, indent=1) + "\n", "utf-8")

@@ -60,9 +60,10 @@ def reason_rows(outcomes: Iterable[Outcome]) -> list[Row]:
     return [(str(len(names)), *key, names[0]) for key, names in order]
 
 
-def helped(outcomes: Iterable[Outcome]) -> int:
-    """How many are right with help, such as inputs that were made constants."""
-    return sum(one.verdict.kind == "right" and bool(one.verdict.message) for one in outcomes)
+def noted(outcomes: Iterable[Outcome]) -> Counter[str]:
+    """How many are right with a note, by it: such as with inputs that were made constants."""
+    verdicts = (one.verdict for one in outcomes)
+    return Counter(one.message for one in verdicts if one.kind == "right" and one.message)
 
 
 def marks(suite: str) -> tuple[str, str]:
@@ -84,7 +85,10 @@ def page_with_tables(page: str, suite: str, outcomes: Sequence[Outcome]) -> str:
         raise ValueError(f"the page has no lines {begin!r} and {end!r}")
     sections = [
         ("By type", _markdown(TYPE_HEADER, type_rows(outcomes))),
-        ("Ops that are not right in all cases", _markdown(OP_HEADER, _not_right(outcomes))),
+        (
+            "Ops that are not right in all cases that were tried",
+            _markdown(OP_HEADER, _not_right(outcomes)),
+        ),
         ("Reasons", _markdown(REASON_HEADER, reason_rows(outcomes))),
     ]
     text = "\n\n".join(f"### {suite}: {title.lower()}\n\n{table}" for title, table in sections)
@@ -92,8 +96,8 @@ def page_with_tables(page: str, suite: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _not_right(outcomes: Iterable[Outcome]) -> list[Row]:
-    right = KINDS.index("right")
-    others = [place for place in range(len(KINDS)) if place != right]
+    """Rows of what was tried and is not right; why others are not tried stands in the reasons."""
+    others = [place for place, kind in enumerate(KINDS) if kind not in ("right", "skipped")]
     return [row for row in op_rows(outcomes) if any(row[2 + place] for place in others)]
 
 

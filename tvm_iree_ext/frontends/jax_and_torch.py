@@ -200,11 +200,9 @@ def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
             raise MlirError(what) from error
 
     def write(place: Path) -> Path:
-        if torch_export.holds_scalars(exported):
-            from tvm_iree_ext.frontends.torch_scalars import as_linalg
-
+        if rewritten := torch_export.rewritten_text(exported):
             text = output.mlir_module.get_asm(enable_debug_info=True)
-            return _writes(as_linalg(text))(place)
+            return _writes(rewritten(text))(place)
         path = place / "module.mlirbc"
         output.save_mlir(path)
         return path

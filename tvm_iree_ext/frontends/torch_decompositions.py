@@ -25,6 +25,7 @@ from tvm_iree_ext.frontends.torch_divisions import DIVISIONS
 from tvm_iree_ext.frontends.torch_errors import ERRORS
 from tvm_iree_ext.frontends.torch_floats import FLOATS
 from tvm_iree_ext.frontends.torch_gamma import GAMMA
+from tvm_iree_ext.frontends.torch_groups import FOREIGN, GROUPS
 from tvm_iree_ext.frontends.torch_images import IMAGES
 from tvm_iree_ext.frontends.torch_incomplete_gamma import INCOMPLETE_GAMMA
 from tvm_iree_ext.frontends.torch_linear_algebra import LINEAR_ALGEBRA
@@ -55,6 +56,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     **ERRORS,
     **FLOATS,
     **GAMMA,
+    **GROUPS,
     **IMAGES,
     **INCOMPLETE_GAMMA,
     **LINEAR_ALGEBRA,
@@ -91,7 +93,6 @@ def replaced(program: Any) -> Any:
             if isinstance(node.meta["val"], int):
                 node.replace_all_uses_with(node.meta["val"])
         spell_out(graph)
-    table = {**TABLE, **VIEWS}
     nodes = [node for graph in graphs for node in graph.nodes if is_replaced(node)]
     for node in nodes:
         if _is_empty(node):
@@ -102,7 +103,7 @@ def replaced(program: Any) -> Any:
         elif node.target in VIEWS:
             tell_extent(node)
         is_wide = not is_narrow(node)
-        by = table.get(node.target, node.target)
+        by = _other(node.target) or VIEWS.get(node.target, node.target)
         node.target = by if is_wide else widened(by, node)
     if not nodes:
         return program
@@ -119,9 +120,15 @@ def replaced(program: Any) -> Any:
 
 def is_replaced(node: Any) -> bool:
     """Whether other operators stand in the place of a node."""
-    is_other = node.target in TABLE and not is_taken(node)
-    is_unknown = node.target not in TABLE and node.target in unknown()
+    has_other = _other(node.target) is not None
+    is_other = has_other and not is_taken(node)
+    is_unknown = not has_other and node.target in unknown()
     return is_other or is_unknown or is_foreign(node) or is_narrow(node) or _is_empty(node)
+
+
+def _other(target: Any) -> Callable[..., Any] | None:
+    """What stands for an operator, of PyTorch's or of a package that need not be there."""
+    return TABLE.get(target) or FOREIGN.get(str(target))
 
 
 def user_lines(trace: str) -> list[str]:

@@ -4,7 +4,7 @@ PyTorch is imported when it is asked for.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -122,13 +122,20 @@ def is_recurrent(program: Any) -> bool:
     return graph is not None and any(node.target in RECURRENT for node in graph.nodes)
 
 
-def holds_scalars(program: Any) -> bool:
-    """Whether an exported program holds operations on scalars of MLIR's dialects."""
-    from tvm_iree_ext.frontends.torch_scalars import is_scalar
+def rewritten_text(program: Any) -> Callable[[str], str] | None:
+    """What brings an exported program's text to IREE's dialects, where it holds operators of ours.
+
+    These are operations on scalars of MLIR's dialects, and ops of the registry.
+    """
+    from tvm_iree_ext.frontends.torch_groups import as_calls, is_declared
+    from tvm_iree_ext.frontends.torch_scalars import as_linalg, is_scalar
 
     modules = getattr(program, "graph_module", None)
     graphs = [] if modules is None else [getattr(one, "graph", None) for one in modules.modules()]
-    return any(is_scalar(node.target) for graph in graphs if graph for node in graph.nodes)
+    targets = [node.target for graph in graphs if graph for node in graph.nodes]
+    if any(map(is_declared, targets)):
+        return lambda text: as_calls(as_linalg(text))
+    return as_linalg if any(map(is_scalar, targets)) else None
 
 
 def simpler(program: Any) -> Any:

@@ -14,7 +14,7 @@ from tvm_iree_ext.frontends.torch_bits import of_one_shape
 _NAMESPACE = "tvm_iree_ext_scalar"
 _LIBRARY = torch.library.Library(_NAMESPACE, "DEF")
 _WRITTEN = f'torch.operator "torch.{_NAMESPACE}.'
-_TYPE = re.compile(r"!torch\.vtensor<\[([\d,?]*)\],(complex<\w+>|\w+)>")
+TENSOR = re.compile(r"!torch\.vtensor<\[([\d,?]*)\],(complex<\w+>|\w+)>")
 _OPERATOR = re.compile(
     rf"%(?P<result>\w+) = {re.escape(_WRITTEN)}(?P<dialect>[a-z]+)_(?P<name>\w+)__\w+\""
     r"\((?P<operands>[^)]*)\) : \((?P<types>[^)]*)\) -> (?P<type>!torch\.vtensor<\S*>)"
@@ -57,10 +57,10 @@ def as_linalg(text: str) -> str:
 
 def _generic(found: re.Match[str]) -> str:
     result, place = found["result"], found["place"] or ""
-    given = [_builtin(one) for one in _TYPE.finditer(found["types"])]
-    of_result = _TYPE.match(found["type"])
+    given = [builtin_type(one) for one in TENSOR.finditer(found["types"])]
+    of_result = TENSOR.match(found["type"])
     assert of_result is not None
-    extents, element, tensor = _builtin(of_result)
+    extents, element, tensor = builtin_type(of_result)
     lines, sizes = [], []
     for number, operand in enumerate(found["operands"].split(", ")):
         lines.append(
@@ -99,7 +99,7 @@ def _generic(found: re.Match[str]) -> str:
     return "\n".join(lines)
 
 
-def _builtin(found: re.Match[str]) -> tuple[list[str], str, str]:
+def builtin_type(found: re.Match[str]) -> tuple[list[str], str, str]:
     """Extents and element of a tensor type of the torch dialect, and MLIR's own type for it."""
     extents = found[1].split(",") if found[1] else []
     element = re.sub(r"^[su]i", "i", found[2])
