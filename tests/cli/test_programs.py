@@ -296,4 +296,4 @@ def test_a_model_of_onnx_is_imported_and_run(command, tmp_path):
     assert done.lines[-1] == "all results are as recorded"
     done = command("import", path, "--input", "torch")
     assert done.status == 2
-    assert "is of ONNX" in done.err
+    assert "twice.onnx is none" in done.err

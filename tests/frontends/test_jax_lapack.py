@@ -150,7 +150,7 @@ def test_complex_matrices_are_factored():
 
 
 @pytest.mark.costly
-@pytest.mark.costly
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_reflections_are_those_of_lapack(dtype):
     wide, square = numbers(3, 5, dtype=dtype), numbers(5, 5, dtype=dtype)
