@@ -29,6 +29,7 @@ from tvm_iree_ext.frontends.torch_groups import FOREIGN, GROUPS
 from tvm_iree_ext.frontends.torch_images import IMAGES
 from tvm_iree_ext.frontends.torch_incomplete_gamma import INCOMPLETE_GAMMA
 from tvm_iree_ext.frontends.torch_linear_algebra import LINEAR_ALGEBRA
+from tvm_iree_ext.frontends.torch_loops import graphs_of
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_norms import NORMS, group_norm_forward
 from tvm_iree_ext.frontends.torch_orders import ORDERS
@@ -84,7 +85,7 @@ def replaced(program: Any) -> Any:
         MlirError: for an operator that no other stands for, in one sentence with its line.
     """
     program = in_parts(program, TABLE)
-    graphs = _graphs(program)
+    graphs = graphs_of(program)
     for graph in graphs:
         for statement in _STATEMENTS:
             for node in graph.find_nodes(op="call_function", target=statement):
@@ -113,7 +114,7 @@ def replaced(program: Any) -> Any:
     except MlirError as error:
         reason, _, trace = str(error).partition("\n\nWhile executing")
         raise MlirError(": ".join([*user_lines(trace)[-1:], reason])) from None
-    for graph in _graphs(program):
+    for graph in graphs_of(program):
         spell_out(graph)
     return program
 
@@ -148,11 +149,6 @@ def _is_empty(node: Any) -> bool:
 
 def _nothing(value: Any) -> Callable[..., Any]:
     return lambda *_, **__: torch.zeros(value.shape, dtype=value.dtype)
-
-
-def _graphs(program: Any) -> list[Any]:
-    modules = program.graph_module.modules()
-    return [one.graph for one in modules if isinstance(one, torch.fx.GraphModule)]
 
 
 def _allow_other_strides(graphs: Sequence[Any]) -> None:

@@ -128,11 +128,10 @@ def rewritten_text(program: Any) -> Callable[[str], str] | None:
     These are operations on scalars of MLIR's dialects, and ops of the registry.
     """
     from tvm_iree_ext.frontends.torch_groups import as_calls, is_declared
+    from tvm_iree_ext.frontends.torch_loops import graphs_of
     from tvm_iree_ext.frontends.torch_scalars import as_linalg, is_scalar
 
-    modules = getattr(program, "graph_module", None)
-    graphs = [] if modules is None else [getattr(one, "graph", None) for one in modules.modules()]
-    targets = [node.target for graph in graphs if graph for node in graph.nodes]
+    targets = [node.target for graph in graphs_of(program) for node in graph.nodes]
     if any(map(is_declared, targets)):
         return lambda text: as_calls(as_linalg(text))
     return as_linalg if any(map(is_scalar, targets)) else None

@@ -46,7 +46,7 @@ def repeated(
 def all_carried(program: Any) -> Iterator[None]:
     """Have each loop of a program carry what it reads, which IREE's front end does not see."""
     undone = []
-    for graph in _graphs(program):
+    for graph in graphs_of(program):
         for node in graph.find_nodes(op="call_function", target=while_loop_op):
             condition, body, carried, read = node.args
             if not read:
@@ -66,7 +66,8 @@ def all_carried(program: Any) -> Iterator[None]:
             node.args, node.meta = arguments, meta
 
 
-def _graphs(program: Any) -> list[Any]:
+def graphs_of(program: Any) -> list[Any]:
+    """The graphs of an exported program, those of loops and branches, too; none of another."""
     root = getattr(program, "graph_module", None)
     modules = () if root is None else root.modules()
     return [one.graph for one in modules if isinstance(one, torch.fx.GraphModule)]
