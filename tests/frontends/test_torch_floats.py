@@ -52,3 +52,6 @@ def test_bits_of_integers_with_numbers_and_common_divisors():
     agrees(of_integers, a, b)
     fibonacci = torch.tensor([7540113804746346429]), torch.tensor([4660046610375530309])
     agrees(torch.gcd, *fibonacci)
+    agrees(
+        lambda a, b: (torch.gcd(a.t(), b), torch.pow(b, a.t() & 3)), a.view(6, 10), b.view(10, 6)
+    )

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._higher_order_ops.while_loop import while_loop
+
+from tvm_iree_ext.frontends.torch_loops import repeated_while
 
 aten = torch.ops.aten
 
@@ -45,7 +46,7 @@ def gcd(a: Any, b: Any) -> Any:
         divisor = torch.where(b == 0, torch.ones_like(b), b)
         return torch.where(b == 0, a, b), torch.where(b == 0, b, torch.fmod(a, divisor))
 
-    return while_loop(has_rest, step, (a.abs(), b.abs()))[0]
+    return repeated_while(has_rest, step, (a.abs(), b.abs()))[0]
 
 
 @of_tensors
@@ -69,7 +70,8 @@ def whole_power(a: Any, b: Any) -> Any:
         return torch.where(is_odd, found * a, found), a * a, half
 
     one, zero = torch.ones_like(a), torch.zeros_like(a)
-    found = while_loop(has_bits, step, (one, a.clone(), torch.where(b > 0, b, zero)))[0]
+    state = one, a, torch.where(b > 0, b, zero)
+    found = repeated_while(has_bits, step, state)[0]
     below = torch.where(a == -1, 1 - 2 * torch.remainder(b, 2), torch.where(a == 1, one, zero))
     return torch.where(b < 0, below, found)
 

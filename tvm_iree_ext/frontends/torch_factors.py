@@ -7,9 +7,8 @@ of columns; products do the rest.
 from typing import Any
 
 import torch
-from torch._higher_order_ops.while_loop import while_loop_op
 
-from tvm_iree_ext.frontends.torch_loops import Tensors, repeated
+from tvm_iree_ext.frontends.torch_loops import Tensors, repeated, repeated_while
 
 _PANEL = 64
 """Columns of a panel: of fewer, more loops are compiled; of more, steps read more."""
@@ -253,4 +252,4 @@ def exponential(matrix: Any) -> Any:
     def step(found: Any, halvings: Any) -> tuple[Any, Any]:
         return torch.where(halvings > 0, found @ found, found), halvings - 1
 
-    return while_loop_op(goes_on, step, (found, halvings), ())[0]
+    return repeated_while(goes_on, step, (found, halvings))[0]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tvm_iree_ext.frontends.torch_gamma import constant, in_double, log_gamma
-from tvm_iree_ext.frontends.torch_loops import while_loop_op
+from tvm_iree_ext.frontends.torch_loops import repeated_while
 
 aten = torch.ops.aten
 _ROUNDING = 2.0**-53
@@ -28,7 +28,7 @@ def _series(a: Any, x: Any) -> Any:
         return n + 1, term, total + term
 
     one = torch.ones_like(a)
-    return while_loop_op(goes_on, step, (constant(1), one, one.clone()), (a, x))[2]
+    return repeated_while(goes_on, step, (constant(1), one, one), (a, x))[2]
 
 
 def _fraction(a: Any, x: Any) -> Any:
@@ -45,8 +45,8 @@ def _fraction(a: Any, x: Any) -> Any:
 
     first = 1 / (x + 1 - a)
     begin = torch.full_like(a, 1e300)
-    state = constant(1), begin, first, first.clone(), torch.zeros_like(a)
-    return while_loop_op(goes_on, step, state, (a, x))[3]
+    state = constant(1), begin, first, first, torch.zeros_like(a)
+    return repeated_while(goes_on, step, state, (a, x))[3]
 
 
 def _parts(a: Any, x: Any) -> tuple[Any, Any]:

@@ -37,8 +37,30 @@ def repeated(
         return number + 1, *step(number, rest[: len(state)], rest[len(state) :])
 
     begin = torch.zeros((), dtype=torch.int64)
-    state = [one.clone(memory_format=torch.contiguous_format) for one in state]
-    found: Tensors = while_loop_op(goes_on, body, (begin, *state), tuple(given))[1:]
+    return repeated_while(goes_on, body, (begin, *state), given)[1:]
+
+
+def repeated_while(
+    goes_on: Callable[..., Any],
+    step: Callable[..., Tensors],
+    state: Tensors,
+    given: Tensors = (),
+) -> Tensors:
+    """A state after the last step.
+
+    Written in PyTorch's own operator: its function ``while_loop`` compiles the step first, for
+    shapes that earlier programs of the process had.
+
+    Args:
+        goes_on: takes the state and what is given; says by a bool of rank 0 whether to go on.
+        step: takes the same, and gives the next state, in memory of its own.
+        state: tensors; a loop begins with contiguous copies of them, and each step's results
+            must be contiguous, too.
+        given: tensors that steps read, contiguous, and that stay as they are.
+    """
+    begin = tuple(one.clone(memory_format=torch.contiguous_format) for one in state)
+    read = tuple(one.contiguous() for one in given)
+    found: Tensors = while_loop_op(goes_on, step, begin, read)
     return found
 
 

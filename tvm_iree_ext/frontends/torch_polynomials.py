@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tvm_iree_ext.frontends.torch_gamma import constant, in_double
-from tvm_iree_ext.frontends.torch_loops import while_loop_op
+from tvm_iree_ext.frontends.torch_loops import repeated_while
 
 aten = torch.ops.aten
 _MOST = 512  # from which degree on PyTorch gives NaN for Hermite's
@@ -26,8 +26,8 @@ def _recurrence(x: Any, n: Any, first: Any, step: Callable[..., Any]) -> Any:
         found = step(k, x, p, q)
         return k + 1, torch.where(k < n, q, p), torch.where(k < n, found, q)
 
-    state = constant(1), torch.ones_like(x), first.clone()
-    found = while_loop_op(goes_on, next_one, state, (x.contiguous(), n.contiguous()))[2]
+    state = constant(1), torch.ones_like(x), first
+    found = repeated_while(goes_on, next_one, state, (x, n))[2]
     return torch.where(n < 0, constant(0), torch.where(n == 0, constant(1), found))
 
 
