@@ -33,6 +33,7 @@ class Suite(Protocol):
 
 SUITES: Mapping[str, str] = {
     "jax": "tvm_iree_ext.conformance.jax_suite",
+    "modules": "tvm_iree_ext.conformance.modules_suite",
     "onnx": "tvm_iree_ext.conformance.onnx_suite",
     "torch": "tvm_iree_ext.conformance.torch_suite",
 }

@@ -96,7 +96,7 @@ class TorchSuite:
             )
             results = program(*(one.clone() for one in tensors))
         results = results if isinstance(results, tuple) else (results,)
-        ours, theirs = ([_array(one) for one in found] for found in (results, wanted))
+        ours, theirs = ([array_of(one) for one in found] for found in (results, wanted))
         verdict = judged(ours, theirs)
         if verdict.kind != "wrong":
             return verdict
@@ -178,7 +178,7 @@ def _is_same(torch: Any, a: Any, b: Any) -> bool:
     return a.shape == b.shape and bool(torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)))
 
 
-def _array(tensor: Any) -> np.ndarray:
+def array_of(tensor: Any) -> np.ndarray:
     """The array of a tensor, of NumPy's types or ``ml_dtypes``'."""
     if isinstance(tensor, np.ndarray):  # of a program without arguments
         return tensor

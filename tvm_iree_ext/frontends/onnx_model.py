@@ -17,6 +17,8 @@ import numpy as np
 from tvm_iree_ext.base.dtypes import FLOATS
 from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.base.suggestions import did_you_mean
+from tvm_iree_ext.frontends.onnx_definitions import with_definitions
+from tvm_iree_ext.frontends.onnx_graphs import copied, graphs_of
 
 ENTRY = "main"
 """The name of the function that a model becomes."""
@@ -45,8 +47,8 @@ class OnnxModel:
         """A ``ModelProto`` that holds all of its constants."""
         import onnx
 
-        proto = _copy(self.proto)
-        given = [_copy(one) for one in self.inputs]
+        proto = copied(self.proto)
+        given = [copied(one) for one in self.inputs]
         del proto.graph.input[:]
         proto.graph.input.extend(given)
         proto.graph.initializer.extend(
@@ -60,7 +62,7 @@ class OnnxModel:
 
     def graphs(self) -> Iterator[Any]:
         """Its graph, and those inside nodes: ``GraphProto``."""
-        return _graphs(self.proto.graph)
+        return graphs_of(self.proto.graph)
 
     def nodes(self) -> Iterator[Any]:
         """The nodes of all of these: ``NodeProto``."""
@@ -69,7 +71,7 @@ class OnnxModel:
     def expanded(self, names: Collection[str]) -> OnnxModel | None:
         """The model with the operators of these names replaced by what ONNX defines them by.
 
-        None where ``onnx`` does not know the types that a definition hangs on.
+        None where ``onnx`` does not know the types that a definition hangs on, or has none.
         """
         import onnx.inliner
 
@@ -78,8 +80,12 @@ class OnnxModel:
             proto = onnx.inliner.inline_selected_functions(
                 self.proto, wanted, inline_schema_functions=True
             )
-        except RuntimeError:
-            return None
+        except RuntimeError:  # a type is not known to it
+            try:
+                whole = with_definitions(self.proto, names)
+                proto = onnx.inliner.inline_local_functions(whole)
+            except (RuntimeError, OnnxError):
+                return None
         return replace(self, proto=typed(proto))
 
 
@@ -138,18 +144,12 @@ def _loaded(source: Any) -> Any:
     import onnx
 
     if isinstance(source, onnx.ModelProto):
-        return _copy(source)
+        return copied(source)
     if isinstance(source, bytes):
         return onnx.load_from_string(source)
     if isinstance(source, str | os.PathLike):
         return onnx.load(source)
     raise OnnxError(f"expected a path, bytes or an onnx.ModelProto; {type(source).__name__} came")
-
-
-def _copy(proto: Any) -> Any:
-    copy = type(proto)()
-    copy.CopyFrom(proto)
-    return copy
 
 
 def _bind(graph: Any, constants: Mapping[str, Any]) -> None:
@@ -202,12 +202,12 @@ def _set_aside(graph: Any) -> dict[str, np.ndarray]:
     import onnx
 
     names = {one.name for one in graph.initializer}
-    inputs = [_copy(one) for one in graph.input if one.name not in names]
+    inputs = [copied(one) for one in graph.input if one.name not in names]
     small, weights = [], {}
     for tensor in graph.initializer:
         array = onnx.numpy_helper.to_array(tensor)
         if array.nbytes < _LARGE or str(array.dtype) not in _SIGNED:
-            small.append(_copy(tensor))
+            small.append(copied(tensor))
             continue
         weights[tensor.name] = array
         inputs.append(
@@ -242,18 +242,9 @@ def typed(proto: Any) -> Any:
     import onnx
 
     proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    for node in (node for graph in _graphs(proto.graph) for node in graph.node):
+    for node in (node for graph in graphs_of(proto.graph) for node in graph.node):
         node.name = node.name or f"{node.op_type} {next(filter(None, node.output), '')}".strip()
     return proto
-
-
-def _graphs(graph: Any) -> Iterator[Any]:
-    """A graph, and those inside its nodes."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-                yield from _graphs(inner)
 
 
 def _is_function(node: Any) -> bool:
