@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.atomic_folder import scratch
-from tvm_iree_ext.base.dtypes import FLOATS8
 from tvm_iree_ext.base.errors import ExtError, OnnxError
 from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.conformance.judging import judged
@@ -104,10 +103,10 @@ def _called(model: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> t
 
 def _words(one: Any) -> Any:
     """An array as programs take it: of a narrow type its words."""
-    name = str(getattr(one, "dtype", ""))
-    if name in FLOATS8 or name == "uint4":
-        return one.view("uint8")
-    return one.view("int8") if name == "int4" else one
+    dtype = getattr(one, "dtype", None)
+    if dtype is None or dtype.itemsize > 1 or dtype.kind in "biu":
+        return one
+    return one.view("int8" if str(dtype).startswith("int") else "uint8")
 
 
 def _extents(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:

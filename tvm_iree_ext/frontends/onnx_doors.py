@@ -141,7 +141,7 @@ def through_tvm(model: OnnxModel) -> Imported:
 
 
 def _refuse_faulty(model: OnnxModel, faults: Mapping[str, onnx_faults.Fault]) -> None:
-    wrong = onnx_faults.faulty(model.nodes(), faults)
+    wrong = onnx_faults.faulty(model, faults)
     if wrong:
         said = ", ".join(f"{operator} of node {node!r}" for operator, node in wrong.items())
         raise FrontEndRefusal(f"{said} would be computed wrongly", frozenset(wrong))

@@ -5,31 +5,34 @@ front end does not take.  Tried with IREE 3.13.0, TVM 0.27.0 and onnx 1.23.2: a 
 the results of its test in ``onnx.backend.test`` differed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvm_iree_ext.base.dtypes import FLOATS8
+from tvm_iree_ext.frontends.onnx_model import OnnxModel
+from tvm_iree_ext.frontends.onnx_rewriting import Attributes, NotRewritten, Values
 
-Fault = Callable[[Any], bool]
+Fault = Callable[[Any, Values], bool]
 
 
-def faulty(nodes: Iterable[Any], faults: Mapping[str, Fault]) -> dict[str, str]:
+def faulty(model: OnnxModel, faults: Mapping[str, Fault]) -> dict[str, str]:
     """Operators of a model that a front end computes wrongly: each with a node's name."""
+    values = Values(model)
     return {
         node.op_type: node.name
-        for node in nodes
-        if node.op_type in faults and faults[node.op_type](node)
+        for node in model.nodes()
+        if node.op_type in faults and faults[node.op_type](node, values)
     }
 
 
-def _always(_node: Any) -> bool:
+def _always(_node: Any, _values: Values) -> bool:
     return True
 
 
 def _has(attribute: str, *values: Any) -> Fault:
     """Whether a node has an attribute of one of these values; of any where none is named."""
 
-    def has(node: Any) -> bool:
+    def has(node: Any, _values: Values) -> bool:
         import onnx
 
         said = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
@@ -40,25 +43,27 @@ def _has(attribute: str, *values: Any) -> Fault:
 
 def _takes(place: int) -> Fault:
     """Whether a node has an input that may be left out."""
-    return lambda node: len(node.input) > place and bool(node.input[place])
+    return lambda node, _: len(node.input) > place and bool(node.input[place])
 
 
 def _gives(place: int) -> Fault:
     """Whether a node gives a result that may be left out."""
-    return lambda node: len(node.output) > place and bool(node.output[place])
+    return lambda node, _: len(node.output) > place and bool(node.output[place])
 
 
 def _any(*faults: Fault) -> Fault:
-    return lambda node: any(fault(node) for fault in faults)
+    return lambda node, values: any(fault(node, values) for fault in faults)
 
 
-def _saturates(node: Any) -> bool:
-    """Whether a conversion gives the largest number of an 8-bit float for what lies beyond it."""
+def _saturates(node: Any, values: Values) -> bool:
+    """Whether it gives the largest number of an 8-bit float for what lies beyond it."""
     import onnx
 
-    said = {one.name: one.i for one in node.attribute}
-    kind = onnx.helper.tensor_dtype_to_np_dtype(said["to"])
-    return str(kind) in FLOATS8 and said.get("saturate", 1) != 0
+    try:
+        kind = onnx.helper.tensor_dtype_to_np_dtype(values.kind(node.output[0]))
+    except NotRewritten:
+        return True
+    return str(kind) in FLOATS8 and Attributes(node)("saturate", 1) != 0
 
 
 OF_IREE: Mapping[str, Fault] = {
@@ -72,6 +77,7 @@ OF_IREE: Mapping[str, Fault] = {
     "LSTM": _takes(7),  # peepholes are left out
     "LpNormalization": _always,  # NaN for a vector of zeros
     "QLinearMatMul": _always,  # of more than two axes
+    "QuantizeLinear": _saturates,
     "SoftmaxCrossEntropyLoss": _takes(2),  # weights: infinite
     "SpaceToDepth": _has("mode", b"CRD"),  # as if it were DCR
     "SplitToSequence": _always,  # one part
@@ -83,7 +89,7 @@ OF_TVM: Mapping[str, Fault] = {
     "Dropout": _any(_takes(2), _gives(1)),  # in training nothing is dropped; the mask is of floats
     "IsInf": _any(_has("detect_negative", 0), _has("detect_positive", 0)),
     "LayerNormalization": _gives(1),  # the mean and the deviation are scalars
-    "Mod": lambda node: not _has("fmod", 1)(node),  # of floats: NaN
+    "Mod": lambda node, values: not _has("fmod", 1)(node, values),  # of floats: NaN
     "ReduceMax": _always,  # of nothing: the largest finite number
     "ReduceMin": _always,
     "Resize": _has("mode", b"linear", b"cubic"),  # where it makes an image smaller

@@ -21,6 +21,7 @@ from tvm_iree_ext.frontends.onnx_rewriting import (
     given,
 )
 from tvm_iree_ext.frontends.onnx_unrolled import rewrite_loop, rewrite_scan
+from tvm_iree_ext.frontends.onnx_words import dequantize, quantize
 
 _LARGEST_DFT = 4096
 _LARGEST_MATRIX = 16
@@ -254,12 +255,14 @@ REWRITES: Mapping[str, Rewrite] = {
     "Compress": _compress,
     "CumProd": _cum_prod,
     "DFT": _dft,
+    "DequantizeLinear": dequantize,
     "Det": _det,
     "GRU": rewrite_gru,
     "LSTM": rewrite_lstm,
     "LabelEncoder": _label_encoder,
     "Loop": rewrite_loop,
     "LpNormalization": _lp_normalization,
+    "QuantizeLinear": quantize,
     "RNN": rewrite_rnn,
     "Scan": rewrite_scan,
 }

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tvm_iree_ext.frontends.onnx_graphs import copied
 from tvm_iree_ext.frontends.onnx_model import OnnxModel, typed
 
 Rewrite: TypeAlias = "Callable[[Any, Values, Writer], None]"
@@ -180,8 +181,7 @@ def rewritten(
 
     None where none does.
     """
-    proto = type(model.proto)()
-    proto.CopyFrom(model.proto)
+    proto = copied(model.proto)
     values, count = Values(model), 0
     for graph in replace(model, proto=proto).graphs():
         nodes: list[Any] = []
@@ -197,13 +197,7 @@ def rewritten(
                 continue
             nodes += writer.nodes
             count += 1
-        copies = [_copy(node) for node in nodes]
+        copies = [copied(node) for node in nodes]
         del graph.node[:]
         graph.node.extend(copies)
     return replace(model, proto=typed(proto)) if count else None
-
-
-def _copy(node: Any) -> Any:
-    copy = type(node)()
-    copy.CopyFrom(node)
-    return copy
