@@ -5,6 +5,7 @@ from torch_agreement import Several, agrees, torch
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.frontends.torch_decompositions import replaced
 
 F = torch.nn.functional
 NAN, INF = float("nan"), float("inf")
@@ -274,6 +275,20 @@ def test_batch_norm_is_one_multiplication_and_addition(kind, is_affine):
     x = torch.randn(2, 5, 7, 6).to(kind)
     program = ext.from_torch(norm, x)
     torch.testing.assert_close(program(x), norm(x))
+
+
+def test_instance_norms_are_others_before_the_compiler_sees_them():
+    torch.manual_seed(0)
+    tracks = torch.nn.InstanceNorm3d(3, affine=True, track_running_stats=True)
+    tracks.running_mean.uniform_()
+    for layer, x in (
+        (torch.nn.InstanceNorm1d(8), torch.randn(2, 8, 7)),
+        (torch.nn.InstanceNorm2d(4, affine=True), torch.randn(4, 7, 5)),
+        (tracks, torch.randn(2, 3, 4, 5, 6)),
+    ):
+        agrees(layer.eval(), x)
+        exported = torch.export.export(layer, (x,), strict=False)
+        assert "instance_norm" not in str(replaced(exported).graph)
 
 
 def test_batch_norm_in_training_takes_the_batch():

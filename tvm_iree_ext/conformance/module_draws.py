@@ -188,7 +188,7 @@ _UNFIT = RuntimeError, ValueError, IndexError, AssertionError, NotImplementedErr
 """What PyTorch raises where a step does not fit a shape."""
 
 
-class Applied(nn.Module):
+class Formula(nn.Module):
     """A value of a tensor, or of two."""
 
     def __init__(self, text: str, names: str = "x") -> None:
@@ -243,14 +243,14 @@ class Around(nn.Module):
     def __init__(self, step: nn.Module, way: str) -> None:
         super().__init__()
         self.step = step
-        self.joined = Applied(way, "x, y")
+        self.joined = Formula(way, "x, y")
 
     def forward(self, x: Tensor) -> Any:
         """Both as one."""
         return self.joined(x, self.step(x))
 
 
-class Chain(nn.Module):
+class StepsInTurn(nn.Module):
     """Steps behind each other; the first may take two tensors, and one between may be a result."""
 
     def __init__(self, steps: Sequence[nn.Module], seen: int | None) -> None:
@@ -317,7 +317,7 @@ def drawn(seed: int, number: int, dtype: torch.dtype) -> Drawn:
             steps.append(nn.Embedding(40, channels))
         elif choice.random() < 0.25:
             inputs = torch.randn(shape), torch.randn(shape)
-            steps.append(Applied(choice.choice(_JOINED), "x, y"))
+            steps.append(Formula(choice.choice(_JOINED), "x, y"))
         else:
             inputs = (torch.randn(shape),)
         x = steps[0](*inputs) if steps else inputs[0]
@@ -325,7 +325,7 @@ def drawn(seed: int, number: int, dtype: torch.dtype) -> Drawn:
             step, x = _next(choice, x)
             steps.append(step)
         seen = choice.choice((None, None, len(steps) // 2))
-        module = Chain(steps, seen).eval().to(dtype)
+        module = StepsInTurn(steps, seen).eval().to(dtype)
         floats = tuple(one.to(dtype) if one.is_floating_point() else one for one in inputs)
         return Drawn(module, floats, kind)
 
@@ -362,7 +362,7 @@ def _step(choice: random.Random, x: Tensor) -> nn.Module:
 
     text = re.sub(r"\{([^}]*)\}", word, choice.choice(_STEPS[x.dim()]))
     if not text.startswith(("nn.", *_MODULES)):
-        return Applied(text)
+        return Formula(text)
     made: nn.Module = eval(text, _NAMES)
     for buffer in made.buffers():  # statistics as if it had been trained
         if buffer.is_floating_point():

@@ -1,4 +1,4 @@
-"""PyTorch's norms that give what their backward passes take beside the result."""
+"""PyTorch's norms that IREE has not, or not safely."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +52,29 @@ def batch_norm_update(
     )
 
 
+def instance_norm(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_variance: Any,
+    uses_own: bool,
+    _momentum: float,
+    epsilon: float,
+    _cudnn: bool,
+) -> Any:
+    """A group norm of a group for each channel, or a batch norm by statistics that run on.
+
+    The decomposition in IREE 3.13.0's compiler reads memory that it has given back: it ends by a
+    signal or asks for all memory there is, at some runs and not at others.
+    """
+    if uses_own:
+        return torch.group_norm(x, x.shape[1], weight, bias, epsilon)
+    return F.batch_norm(x, running_mean, running_variance, weight, bias, eps=epsilon)
+
+
 NORMS: dict[Any, Callable[..., Any]] = {
     aten.native_group_norm.default: group_norm_forward,
+    aten.instance_norm.default: instance_norm,
     aten._batch_norm_with_update_functional.default: batch_norm_update,
 }
