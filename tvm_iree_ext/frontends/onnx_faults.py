@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm_iree_ext.base.dtypes import FLOATS8
 from tvm_iree_ext.frontends.onnx_model import OnnxModel
+from tvm_iree_ext.frontends.onnx_resize import is_slow
 from tvm_iree_ext.frontends.onnx_rewriting import Attributes, NotRewritten, Values
 
 Fault = Callable[[Any, Values], bool]
@@ -78,6 +79,7 @@ OF_IREE: Mapping[str, Fault] = {
     "LpNormalization": _always,  # NaN for a vector of zeros
     "QLinearMatMul": _always,  # of more than two axes
     "QuantizeLinear": _saturates,
+    "Resize": is_slow,
     "SoftmaxCrossEntropyLoss": _takes(2),  # weights: infinite
     "SpaceToDepth": _has("mode", b"CRD"),  # as if it were DCR
     "SplitToSequence": _always,  # one part

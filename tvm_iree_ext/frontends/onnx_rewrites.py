@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.frontends.onnx_recurrent import rewrite_gru, rewrite_lstm, rewrite_rnn
+from tvm_iree_ext.frontends.onnx_resize import rewrite_resize
 from tvm_iree_ext.frontends.onnx_rewriting import (
     Attributes,
     NotRewritten,
@@ -264,6 +265,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "LpNormalization": _lp_normalization,
     "QuantizeLinear": quantize,
     "RNN": rewrite_rnn,
+    "Resize": rewrite_resize,
     "Scan": rewrite_scan,
 }
 """Operators, and what writes each."""

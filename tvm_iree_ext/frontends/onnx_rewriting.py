@@ -80,6 +80,13 @@ class Values:
             return tuple(self.constant(name).shape)
         raise NotRewritten(f"the extents of {name} are not known")
 
+    def extents(self, name: str) -> tuple[int | None, ...]:
+        """The extents, None where one is open; NotRewritten where the rank is not known."""
+        kind = self._kinds.get(name)
+        if kind is None or not kind.HasField("shape"):
+            return self.shape(name)
+        return tuple(one.dim_value if one.HasField("dim_value") else None for one in kind.shape.dim)
+
     def rank(self, name: str) -> int:
         """How many axes it has; NotRewritten where it is not known."""
         kind = self._kinds.get(name)

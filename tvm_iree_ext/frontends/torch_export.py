@@ -23,6 +23,8 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     import torch
     from iree.turbine import aot
 
+    from tvm_iree_ext.frontends.torch_traced import Traceable
+
     if not isinstance(module, torch.nn.Module):
         if examples:
             raise MlirError("what is exported already takes no arguments to trace with")
@@ -32,7 +34,7 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     tracing["strict"] = options.pop("strict_export", True)
     state = (*module.parameters(), *module.buffers())
     examples, tracing["kwargs"] = _distinct((tuple(examples), tracing.get("kwargs")), state)
-    with without_fast_path(), lazy_clones(), _without_guards():
+    with without_fast_path(), lazy_clones(), _without_guards(), Traceable():
         traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
         from tvm_iree_ext.frontends.torch_decompositions import replaced_early
