@@ -2,6 +2,7 @@
 
 from torch_agreement import agrees, torch
 
+F = torch.nn.functional
 NAN = float("nan")
 
 
@@ -43,3 +44,28 @@ def test_unique_ones_are_as_many_as_data_says():
     x, other = torch.tensor([3, 1, 3, 3, 2, 1]), torch.tensor([5, 5, 5, 5, 5, 5])
     agrees(unique, x, others=[(other,)])
     agrees(neighbours, x, others=[(other,)])
+
+
+def test_what_looks_at_its_numbers_while_it_is_traced():
+    def covariances(x, counts, worth):
+        return (
+            *(torch.cov(x), x.cov(correction=0), torch.cov(x[0]), torch.cov((x * 9).long())),
+            *(torch.cov(x, fweights=counts, correction=2), torch.cov(x, aweights=worth)),
+            *(torch.cov(x, fweights=counts, aweights=worth), torch.corrcoef(x), x[0].corrcoef()),
+        )
+
+    def losses(mean, target, variance):
+        return (
+            F.gaussian_nll_loss(mean, target, variance, full=True),
+            F.gaussian_nll_loss(mean, target, variance[:, 0], reduction="none"),
+            F.gaussian_nll_loss(mean, target, 0.5, reduction="sum"),
+        )
+
+    def chosen(x):
+        return torch.combinations(x), torch.combinations(x, 3, True), torch.combinations(x, 0)
+
+    torch.manual_seed(0)
+    x = torch.randn(4, 5)
+    agrees(covariances, x, torch.tensor([1, 2, 1, 1, 3]), torch.rand(5))
+    agrees(losses, x, 2 * x, x.abs())
+    agrees(chosen, x[0].clone())

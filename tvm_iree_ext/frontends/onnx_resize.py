@@ -99,8 +99,9 @@ def _axes(node: Any, values: Values) -> list[_Axis]:
         if policy != "stretch":
             part = min(parts) if policy == "not_larger" else max(parts)
             parts = [part] * len(axes)
-            sizes = [int(part * length + 0.5) for length in lengths]
-        counts = [int(size) for size in sizes]
+            counts = [int(part * length + 0.5) for length in lengths]
+        else:
+            counts = [int(size) for size in sizes]
     elif scales is not None:
         parts = [float(scale) for scale in scales]
         counts = [int(part * length) for part, length in zip(parts, lengths, strict=True)]

@@ -11,16 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-Tensor = torch.Tensor
+_Tensor = torch.Tensor
 
 
 def _cov(
-    x: Tensor,
+    x: Any,
     *,
     correction: int = 1,
-    fweights: Tensor | None = None,
-    aweights: Tensor | None = None,
-) -> Tensor:
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Any:
     """Of variables in rows; weights count observations, or say how much one is worth."""
     wide = x.reshape(1, -1) if x.dim() < 2 else x
     if not wide.dtype.is_floating_point and not wide.dtype.is_complex:
@@ -39,11 +39,11 @@ def _cov(
         if aweights is not None:
             lost = correction * (weight * aweights).sum() / count
         norm = (count - lost).clamp(min=0)
-    covariance: Tensor = product / norm
+    covariance: Any = product / norm
     return covariance.squeeze()
 
 
-def _corrcoef(x: Tensor) -> Tensor:
+def _corrcoef(x: Any) -> Any:
     """The covariances by both deviations."""
     covariance = _cov(x)
     if covariance.dim() == 0:
@@ -56,15 +56,15 @@ def _corrcoef(x: Tensor) -> Tensor:
 
 
 def _gaussian_nll_loss(
-    input: Tensor,
-    target: Tensor,
-    var: Tensor | float,
+    input: Any,
+    target: Any,
+    var: Any,
     full: bool = False,
     eps: float = 1e-6,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """Half of the logarithm of the variance and of the square over it; no variance is refused."""
-    if not isinstance(var, Tensor):
+    if not isinstance(var, _Tensor):
         var = torch.full_like(input, var)
     if var.dim() == input.dim() - 1 and var.shape == input.shape[:-1]:
         var = var.unsqueeze(-1)
@@ -75,7 +75,7 @@ def _gaussian_nll_loss(
     return {"none": loss, "mean": loss.mean(), "sum": loss.sum()}[reduction]
 
 
-def _combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+def _combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Rows of elements at places in rising order."""
     if r == 0:
         return x[:0]
@@ -86,9 +86,9 @@ def _combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tens
 
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     torch.cov: _cov,
-    Tensor.cov: _cov,
+    _Tensor.cov: _cov,
     torch.corrcoef: _corrcoef,
-    Tensor.corrcoef: _corrcoef,
+    _Tensor.corrcoef: _corrcoef,
     F.gaussian_nll_loss: _gaussian_nll_loss,
     torch.combinations: _combinations,
 }
