@@ -111,7 +111,7 @@ def test_quantised_along_an_axis_and_by_blocks():
     nodes, outputs = [], []
     ways = {"row": {"axis": 0}, "block": {"axis": 1, "block_size": 3}}
     for way, options in ways.items():
-        for kind in ("INT4", "UINT2", "FLOAT4E2M1", "FLOAT8E4M3FN", "INT8"):
+        for kind in ("INT4", "UINT2", "FLOAT4E2M1", "FLOAT8E4M3FN", "UINT8"):
             words, back = f"{way}_{kind}", f"{way}_{kind}_back"
             to = {**options, "output_dtype": T.DataType.Value(kind)}
             nodes.append(helper.make_node("QuantizeLinear", ["x", way], [words], **to))

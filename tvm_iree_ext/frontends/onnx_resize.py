@@ -19,6 +19,7 @@ from tvm_iree_ext.frontends.onnx_rewriting import (
     Values,
     Writer,
     given,
+    rounded,
 )
 
 _MOST_TAPS = 8
@@ -58,9 +59,7 @@ def rewrite_resize(node: Any, values: Values, write: Writer) -> None:
     if y == x:
         y = write("Identity", x)
     elif not (is_float or is_nearest):
-        info = np.iinfo(onnx.helper.tensor_dtype_to_np_dtype(kind))
-        bounds = (write.constant(one, "f4") for one in (info.min, info.max))
-        y = write("Cast", write("Clip", write("Round", y), *bounds), to=kind)
+        y = rounded(y, kind, write)
     write.give(y)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_iree_ext.frontends.onnx_integers import rewrite_conv_integer, rewrite_qlinear_matmul
 from tvm_iree_ext.frontends.onnx_recurrent import rewrite_gru, rewrite_lstm, rewrite_rnn
 from tvm_iree_ext.frontends.onnx_resize import rewrite_resize
 from tvm_iree_ext.frontends.onnx_rewriting import (
@@ -254,6 +255,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "CastLike": _cast_like,
     "Col2Im": _col2im,
     "Compress": _compress,
+    "ConvInteger": rewrite_conv_integer,
     "CumProd": _cum_prod,
     "DFT": _dft,
     "DequantizeLinear": dequantize,
@@ -263,6 +265,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "LabelEncoder": _label_encoder,
     "Loop": rewrite_loop,
     "LpNormalization": _lp_normalization,
+    "QLinearMatMul": rewrite_qlinear_matmul,
     "QuantizeLinear": quantize,
     "RNN": rewrite_rnn,
     "Resize": rewrite_resize,

@@ -181,6 +181,28 @@ def given(node: Any, place: int) -> str:
     return str(node.input[place]) if len(node.input) > place else ""
 
 
+def rounded(x: str, kind: int, write: Writer) -> str:
+    """Numbers of float32 as integers: the nearest, of two the even one, within the type's range.
+
+    By way of int32: IREE's front end takes every integer of few bits for one with sign where it
+    comes of a float.
+    """
+    import onnx
+
+    info = np.iinfo(onnx.helper.tensor_dtype_to_np_dtype(kind))
+    return within(write("Round", x), (int(info.min), int(info.max)), kind, write)
+
+
+def within(x: str, bounds: tuple[int, int], kind: int, write: Writer) -> str:
+    """Whole numbers of float32 as integers of a type, between two bounds."""
+    import onnx
+
+    least, most = (write.constant(one, "f4") for one in bounds)
+    return write(
+        "Cast", write("Cast", write("Clip", x, least, most), to=onnx.TensorProto.INT32), to=kind
+    )
+
+
 def rewritten(
     model: OnnxModel, names: Collection[str], rewrites: Mapping[str, Rewrite]
 ) -> OnnxModel | None:

@@ -23,6 +23,7 @@ from tvm_iree_ext.frontends.onnx_rewriting import (
     Values,
     Writer,
     given,
+    within,
 )
 
 _FLOATS = {  # by the names of onnx.TensorProto: the bit of the sign, 0 where there is none
@@ -296,13 +297,11 @@ def quantize(node: Any, values: Values, write: Writer) -> None:
         return
     if name not in _RANGES or values.kind(scale) == kinds.DOUBLE:
         raise NotRewritten(f"quantisation to {name}")
-    least, most = _RANGES[name]
-    rounded = write("Round", parts)
+    whole = write("Round", parts)
     if zero:
-        rounded = write("Add", rounded, _spread(node, 2, values, write))
-    bounds = (write.constant(one, "f4") for one in (least, most))
+        whole = write("Add", whole, _spread(node, 2, values, write))
     word = kinds.DataType.Value(_WORDS.get(name, name))
-    write.give(write("Cast", write("Clip", rounded, *bounds), to=word))
+    write.give(within(whole, _RANGES[name], word, write))
 
 
 def dequantize(node: Any, values: Values, write: Writer) -> None:

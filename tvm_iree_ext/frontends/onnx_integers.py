@@ -1,0 +1,50 @@
+"""ONNX's products of quantised numbers by those of int32, which are exact."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm_iree_ext.frontends.onnx_rewriting import NotRewritten, Values, Writer, given, rounded
+
+
+def rewrite_qlinear_matmul(node: Any, values: Values, write: Writer) -> None:
+    """The product less both zero points, scaled, rounded to the nearest, and bounded."""
+    import onnx
+
+    kinds = onnx.TensorProto
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
+
+    def of_rows(name: str, kind: int) -> str:
+        """A number for all, or one for each row, which then stand in a column."""
+        cast = write("Cast", name, to=kind)
+        is_line = values.rank(name) == 1
+        return write("Unsqueeze", cast, write.constant([-1], "i8")) if is_line else cast
+
+    left = write("Sub", write("Cast", a, to=kinds.INT32), of_rows(a_zero, kinds.INT32))
+    right = (write("Cast", one, to=kinds.INT32) for one in (b, b_zero))
+    product = write("Cast", write("MatMul", left, write("Sub", *right)), to=kinds.FLOAT)
+    scale = write("Mul", of_rows(a_scale, kinds.FLOAT), write("Cast", b_scale, to=kinds.FLOAT))
+    scale = write("Div", scale, of_rows(y_scale, kinds.FLOAT))
+    found = write("Add", write("Mul", product, scale), of_rows(y_zero, kinds.FLOAT))
+    write.give(rounded(found, values.kind(y_zero), write))
+
+
+def rewrite_conv_integer(node: Any, values: Values, write: Writer) -> None:
+    """A convolution of float64, in which sums of products of 8 bits are exact."""
+    import onnx
+
+    kinds = onnx.TensorProto
+    x, weights = node.input[:2]
+
+    def less(name: str, zero: str) -> str:
+        wide = write("Cast", name, to=kinds.INT32)
+        if zero:
+            if math.prod(values.shape(zero)) != 1:
+                raise NotRewritten("zero points of channels")
+            wide = write("Sub", wide, write("Cast", zero, to=kinds.INT32))
+        return write("Cast", wide, to=kinds.DOUBLE)
+
+    said = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+    operands = less(x, given(node, 2)), less(weights, given(node, 3))
+    write.give(write("Cast", write("Conv", *operands, **said), to=kinds.INT32))
