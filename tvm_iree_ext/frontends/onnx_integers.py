@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from tvm_iree_ext.frontends.onnx_rewriting import NotRewritten, Values, Writer, given, rounded
+from tvm_iree_ext.frontends.onnx_rewriting import Values, Writer, given, rounded
 
 
 def rewrite_qlinear_matmul(node: Any, values: Values, write: Writer) -> None:
@@ -37,14 +36,15 @@ def rewrite_conv_integer(node: Any, values: Values, write: Writer) -> None:
     kinds = onnx.TensorProto
     x, weights = node.input[:2]
 
-    def less(name: str, zero: str) -> str:
+    def less(name: str, zero: str, shape: list[int]) -> str:
         wide = write("Cast", name, to=kinds.INT32)
         if zero:
-            if math.prod(values.shape(zero)) != 1:
-                raise NotRewritten("zero points of channels")
-            wide = write("Sub", wide, write("Cast", zero, to=kinds.INT32))
+            number = write("Cast", zero, to=kinds.INT32)
+            number = write("Reshape", number, write.constant(shape, "i8"))
+            wide = write("Sub", wide, number)
         return write("Cast", wide, to=kinds.DOUBLE)
 
+    ones = [1] * (values.rank(x) - 1)
     said = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
-    operands = less(x, given(node, 2)), less(weights, given(node, 3))
+    operands = less(x, given(node, 2), [1, *ones]), less(weights, given(node, 3), [-1, *ones])
     write.give(write("Cast", write("Conv", *operands, **said), to=kinds.INT32))
