@@ -1,7 +1,7 @@
-"""Operators of ONNX as functions of a model: for those that ``onnx``'s inliner does not inline.
+"""Operators of ONNX as functions of a model, which ``onnx``'s inliner then inlines.
 
-Its ``inline_schema_functions`` asks for the type of each input, also of one that is left out,
-and fails there; the same definitions are taken where they stand as functions in the model.
+Its own way, ``inline_schema_functions``, fails for a node that leaves an input out, and leaves
+defaults of attributes out.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,8 +13,8 @@ from tvm_iree_ext.frontends.onnx_graphs import copied, graphs_of
 _DOMAIN = "tvm_iree_ext.definitions"
 
 
-def with_definitions(proto: Any, names: Collection[str]) -> Any:
-    """A copy of a model in which operators of some names are calls of functions that it holds.
+def by_definitions(proto: Any, names: Collection[str]) -> Any:
+    """A copy of a model in which what ONNX defines operators of some names by stands for them.
 
     Args:
         proto: a ``ModelProto``, with the types of all values that follow.
@@ -22,8 +22,9 @@ def with_definitions(proto: Any, names: Collection[str]) -> Any:
 
     Raises:
         OnnxError: where ``onnx`` has no definition for the types of a node.
+        RuntimeError: where its inliner fails.
     """
-    import onnx
+    import onnx.inliner
 
     copy = copied(proto)
     graphs = list(graphs_of(copy.graph))
@@ -43,7 +44,11 @@ def with_definitions(proto: Any, names: Collection[str]) -> Any:
             node.domain, node.op_type = _DOMAIN, name
     copy.functions.extend(functions.values())
     copy.opset_import.add(domain=_DOMAIN, version=1)
-    return copy
+    whole = onnx.inliner.inline_local_functions(copy)
+    imports = [copied(one) for one in whole.opset_import if one.domain != _DOMAIN]
+    del whole.opset_import[:]
+    whole.opset_import.extend(imports)
+    return whole
 
 
 def _definition(node: Any, version: int, kinds: Mapping[str, Any]) -> Any:
@@ -70,4 +75,7 @@ def _definition(node: Any, version: int, kinds: Mapping[str, Any]) -> Any:
         )
     function = onnx.FunctionProto()
     function.ParseFromString(words)
+    for one in function.opset_import:  # the inliner leaves functions of other versions
+        if not one.domain:
+            one.version = version
     return function

@@ -17,7 +17,7 @@ import numpy as np
 from tvm_iree_ext.base.dtypes import FLOATS
 from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.base.suggestions import did_you_mean
-from tvm_iree_ext.frontends.onnx_definitions import with_definitions
+from tvm_iree_ext.frontends.onnx_definitions import by_definitions
 from tvm_iree_ext.frontends.onnx_graphs import copied, graphs_of
 
 ENTRY = "main"
@@ -73,19 +73,10 @@ class OnnxModel:
 
         None where ``onnx`` does not know the types that a definition hangs on, or has none.
         """
-        import onnx.inliner
-
-        wanted = sorted({(n.domain, n.op_type) for n in self.nodes() if n.op_type in names})
         try:
-            proto = onnx.inliner.inline_selected_functions(
-                self.proto, wanted, inline_schema_functions=True
-            )
-        except RuntimeError:  # a type is not known to it
-            try:
-                whole = with_definitions(self.proto, names)
-                proto = onnx.inliner.inline_local_functions(whole)
-            except (RuntimeError, OnnxError):
-                return None
+            proto = by_definitions(self.proto, names)
+        except (RuntimeError, OnnxError):
+            return None
         return replace(self, proto=typed(proto))
 
 

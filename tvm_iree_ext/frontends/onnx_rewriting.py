@@ -15,6 +15,10 @@ Rewrite: TypeAlias = "Callable[[Any, Values, Writer], None]"
 """Writes what gives the outputs of a node, or raises NotRewritten."""
 
 
+_VERSION = 18
+"""From which on reductions take their axes as an input, as those before it in 13."""
+
+
 class NotRewritten(Exception):
     """A node stays as it is, since a rewrite does not know enough or does not take it."""
 
@@ -110,6 +114,8 @@ def _constant(node: Any) -> np.ndarray:
     """What a node Constant gives."""
     import onnx
 
+    if len(node.attribute) != 1:
+        raise NotRewritten(f"{node.output[0]} has no value")
     (attribute,) = node.attribute
     value = onnx.helper.get_attribute_value(attribute)
     if attribute.name == "value":
@@ -203,6 +209,20 @@ def within(x: str, bounds: tuple[int, int], kind: int, write: Writer) -> str:
     )
 
 
+def _newer(model: OnnxModel) -> OnnxModel | None:
+    """The model in a version of ONNX whose operators rewrites are of; None where there is none."""
+    import onnx.version_converter
+
+    (version,) = (one.version for one in model.proto.opset_import if not one.domain)
+    if version >= _VERSION:
+        return model
+    try:
+        proto = onnx.version_converter.convert_version(model.proto, _VERSION)
+    except (RuntimeError, ValueError):
+        return None
+    return replace(model, proto=typed(proto))
+
+
 def rewritten(
     model: OnnxModel, names: Collection[str], rewrites: Mapping[str, Rewrite]
 ) -> OnnxModel | None:
@@ -210,7 +230,11 @@ def rewritten(
 
     None where none does.
     """
-    proto = copied(model.proto)
+    if not any(node.op_type in names and node.op_type in rewrites for node in model.nodes()):
+        return None
+    if (newer := _newer(model)) is None:
+        return None
+    model, proto = newer, copied(newer.proto)
     values, count = Values(model), 0
     for graph in replace(model, proto=proto).graphs():
         nodes: list[Any] = []
