@@ -186,7 +186,8 @@ def _data(test: Any, model: Any) -> Iterator[tuple[list[Any], list[Any]]]:
         return
     # The light models compute from constants and an input of zeros to ones.
     path = _model_path(test)
-    kind = model.graph.input[0].type.tensor_type
+    name = _inputs(model)[0]
+    kind = next(one.type.tensor_type for one in model.graph.input if one.name == name)
     shape = tuple(extent.dim_value for extent in kind.shape.dim)
     count = int(np.prod(shape))
     import onnx

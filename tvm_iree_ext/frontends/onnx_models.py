@@ -18,7 +18,7 @@ from tvm_iree_ext.frontends.onnx_doors import FrontEndRefusal, through_iree, thr
 from tvm_iree_ext.frontends.onnx_folding import folded
 from tvm_iree_ext.frontends.onnx_model import OnnxModel, Shapes, read_model
 from tvm_iree_ext.frontends.onnx_rewrites import REWRITES
-from tvm_iree_ext.frontends.onnx_rewriting import rewritten
+from tvm_iree_ext.frontends.onnx_rewriting import newer, rewritten
 from tvm_iree_ext.frontends.onnx_words import in_words
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.programs.program_build import build_program
@@ -108,5 +108,5 @@ def _replaced(model: OnnxModel, operators: frozenset[str]) -> OnnxModel | None:
     names = operators & model.functions()
     expanded = model.expanded(names) if names else None
     if expanded is None or names & expanded.functions():  # ONNX has none for these types
-        return in_words(model) or folded(model)
+        return in_words(model) or folded(model) or newer(model)
     return expanded

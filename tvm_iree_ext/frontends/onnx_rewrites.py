@@ -249,6 +249,29 @@ def _compress(node: Any, values: Values, write: Writer) -> None:
     write.give(write("Gather", x, places, axis=axis))
 
 
+def _tensor_scatter(node: Any, values: Values, write: Writer) -> None:
+    """A cache whose elements from a place on are new: each looks whether it is one of these."""
+    said, (cache, update) = Attributes(node), node.input[:2]
+    shape, rank = values.shape(cache), values.rank(cache)
+    axis, count = said("axis", -2) % rank, values.shape(update)[said("axis", -2)]
+    length = shape[axis]
+    line = [length if place == axis else 1 for place in range(rank)]
+    places = write.constant(np.arange(length).reshape(line), "i8")
+    if begin := given(node, 2):  # one for each batch
+        first = write("Reshape", begin, write.constant([-1, *[1] * (rank - 1)], "i8"))
+        places = write("Sub", places, first)
+    if said.text("mode", "linear") == "circular":
+        wrapped = write("Add", places, write.constant(length, "i8"))
+        is_below = write("Less", places, write.constant(0, "i8"))
+        places = write("Where", is_below, wrapped, places)
+    zero, last = (write.constant(one, "i8") for one in (0, count - 1))
+    is_new = write("And", write("GreaterOrEqual", places, zero), write("LessOrEqual", places, last))
+    inside = write("Where", is_new, places, zero)
+    chosen = write("Expand", inside, write.constant(shape, "i8"))
+    fresh = write("GatherElements", update, chosen, axis=axis)
+    write.give(write("Where", is_new, fresh, cache))
+
+
 REWRITES: Mapping[str, Rewrite] = {
     "ArrayFeatureExtractor": _array_features,
     "Binarizer": _binarizer,
@@ -270,5 +293,6 @@ REWRITES: Mapping[str, Rewrite] = {
     "RNN": rewrite_rnn,
     "Resize": rewrite_resize,
     "Scan": rewrite_scan,
+    "TensorScatter": _tensor_scatter,
 }
 """Operators, and what writes each."""

@@ -19,6 +19,10 @@ _VERSION = 18
 """From which on reductions take their axes as an input, as those before it in 13."""
 
 
+_SCAN = 9
+"""From which on Scan has no batch."""
+
+
 class NotRewritten(Exception):
     """A node stays as it is, since a rewrite does not know enough or does not take it."""
 
@@ -209,13 +213,18 @@ def within(x: str, bounds: tuple[int, int], kind: int, write: Writer) -> str:
     )
 
 
-def _newer(model: OnnxModel) -> OnnxModel | None:
-    """The model in a version of ONNX whose operators rewrites are of; None where there is none."""
+def newer(model: OnnxModel) -> OnnxModel | None:
+    """A model of an older version of ONNX, in that whose operators rewrites are of.
+
+    None for one of that version or later, and where ``onnx`` does not bring it there.
+    """
     import onnx.version_converter
 
     (version,) = (one.version for one in model.proto.opset_import if not one.domain)
     if version >= _VERSION:
-        return model
+        return None
+    if version < _SCAN and any(node.op_type == "Scan" for node in model.nodes()):
+        return None  # of batches, which onnx takes for the later one
     try:
         proto = onnx.version_converter.convert_version(model.proto, _VERSION)
     except (RuntimeError, ValueError):
@@ -232,9 +241,8 @@ def rewritten(
     """
     if not any(node.op_type in names and node.op_type in rewrites for node in model.nodes()):
         return None
-    if (newer := _newer(model)) is None:
-        return None
-    model, proto = newer, copied(newer.proto)
+    model = newer(model) or model
+    proto = copied(model.proto)
     values, count = Values(model), 0
     for graph in replace(model, proto=proto).graphs():
         nodes: list[Any] = []

@@ -20,6 +20,8 @@ def rewrite_scan(node: Any, values: Values, write: Writer) -> None:
     """A scan: the body for each element of the scanned inputs, from the front or from the back."""
     said = Attributes(node)
     body, count = said("body"), said("num_scan_inputs")
+    if len(body.input) != len(node.input):
+        raise NotRewritten("a scan of batches, of version 8")
     states = len(node.input) - count
     scanned = list(node.input[states:])
     outputs = len(node.output) - states
