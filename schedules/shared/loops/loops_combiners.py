@@ -142,10 +142,14 @@ def _is_a_choice(combiner: Combiner) -> bool:
     is_float = "float" in str(combiner.element.ty.dtype)
     numbers = [-1.0, 0.5, 2.0, *([math.nan] if is_float else [])]
 
-    def of(a: float, b: float) -> float:
-        return _evaluated(combiner.value, {combiner.accumulator: a, combiner.element: b})
+    named = {combiner.accumulator: "accumulator", combiner.element: "element"}
 
     try:
+        outline = _outline(combiner.value, named)
+
+        def of(a: float, b: float) -> float:
+            return _evaluated(outline, {"accumulator": a, "element": b})
+
         for a, b, c in itertools.product(numbers, repeat=3):
             if not (_same(of(a, b), of(b, a)) and _same(of(a, a), a)):
                 return False
@@ -156,14 +160,22 @@ def _is_a_choice(combiner: Combiner) -> bool:
     return True
 
 
-def _evaluated(node: Any, values: Mapping[Any, float]) -> Any:
-    for known, value in values.items():
+def _outline(node: Any, named: Mapping[Any, str]) -> Any:
+    """An expression with names for parts that may be large: a name, or a node and its operands."""
+    for known, name in named.items():
         if tvm_ffi.structural_equal(node, known):
-            return value
+            return name
     children = _children(node)
     if children is None:
         raise KeyError(str(node))
-    operands = [_evaluated(child, values) for child in children]
+    return node, [_outline(child, named) for child in children]
+
+
+def _evaluated(outline: Any, values: Mapping[str, float]) -> Any:
+    if isinstance(outline, str):
+        return values[outline]
+    node, parts = outline
+    operands = [_evaluated(part, values) for part in parts]
     if isinstance(node, tirx.Select):
         return operands[1] if operands[0] else operands[2]
     if isinstance(node, tirx.Not):

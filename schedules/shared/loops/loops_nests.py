@@ -17,6 +17,11 @@ from tvm_iree_ext.schedules.emit import Expr, i64, known, product, row_major
 from tvm_iree_ext.tir.purity import is_guard
 
 Store: TypeAlias = Any  # a tirx.BufferStore
+_LARGEST_INDEX_TREE = 4000
+"""Nodes of an index: what is held once elsewhere is written out in it, and grows by powers.
+
+A bilinear image sampled at places that floats say has 10^6 and more, and took minutes to build.
+"""
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,8 @@ def _nest(statement: Any) -> LoopNest | None:
     stores = tuple(store for store in body if store.buffer not in cells)
     if len(stores) + len(block.alloc_buffers) != len(body) or len(cells) < len(body) - len(stores):
         return None
+    if _largest_index(cells, stores) > _LARGEST_INDEX_TREE:
+        return None
     axes = tuple(Axis(v, loops[v], r) for v, r in reduced.items())
     if init and not any(axis.is_reduced for axis in axes):
         first = {store.buffer: store.value for store in init}
@@ -168,6 +175,29 @@ def _nest(statement: Any) -> LoopNest | None:
         cells = {cell: _started(value, first) for cell, value in cells.items()}
         init = ()
     return LoopNest(axes, stores, init, cells)
+
+
+def _largest_index(cells: Mapping[ir.Var, Expr], stores: Sequence[Store]) -> int:
+    """Nodes of the largest index by which something is loaded, all cells in it written out."""
+    if not cells:
+        return 0
+    largest, written = 0, dict[ir.Var, int]()
+
+    def size(value: Any) -> int:
+        nodes: list[Any] = []
+        tvm_ffi.structural_walk(value, (ir.Expr, nodes.append))
+        return len(nodes) + sum(written.get(cell, 0) for cell in loads_of(value))
+
+    def look(load: ir.TensorLoad) -> None:
+        nonlocal largest
+        largest = max(largest, *(size(index) for index in load.indices))
+
+    for cell, value in cells.items():
+        tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
+        written[cell] = size(value)
+    for store in stores:
+        tvm_ffi.structural_walk(store.value, (ir.TensorLoad, look))
+    return largest
 
 
 def _started(node: Any, first: Mapping[ir.Var, Expr]) -> Any:
