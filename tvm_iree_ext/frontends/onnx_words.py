@@ -60,14 +60,17 @@ def in_words(model: OnnxModel) -> OnnxModel | None:
     import onnx
 
     values = Values(model)
+    names = {name for node in model.nodes() for name in (*node.input, *node.output) if name}
+    narrow = {name for name in names if _is_narrow(values, name)}
+    if not narrow:
+        return None
     proto = copied(model.proto)
     graphs = list(replace(model, proto=proto).graphs())
-    count = 0
     try:
         for graph in graphs:
             nodes = _wrapped_inputs(graph) if graph is proto.graph else []
             for node in graph.node:
-                if not any(_is_narrow(values, one) for one in (*node.input, *node.output) if one):
+                if narrow.isdisjoint((*node.input, *node.output)):
                     nodes.append(node)
                 elif node.op_type in _MOVES:
                     nodes.append(_in_words(node))
@@ -77,7 +80,6 @@ def in_words(model: OnnxModel) -> OnnxModel | None:
                     nodes += writer.nodes
                 else:
                     return None
-                count += nodes[-1] is not node
             written = [copied(node) for node in nodes]
             del graph.node[:]
             graph.node.extend(written)
@@ -87,11 +89,11 @@ def in_words(model: OnnxModel) -> OnnxModel | None:
         for value in (*graph.input, *graph.value_info, *graph.output):
             kind = value.type.tensor_type
             if word := _WORDS.get(_name(kind.elem_type)):
-                kind.elem_type, count = onnx.TensorProto.DataType.Value(word), count + 1
+                kind.elem_type = onnx.TensorProto.DataType.Value(word)
         tensors = [_tensor(one) for one in graph.initializer]
         del graph.initializer[:]
         graph.initializer.extend(tensors)
-    return replace(model, proto=typed(proto)) if count else None
+    return replace(model, proto=typed(proto))
 
 
 _WORDS = {
@@ -237,9 +239,10 @@ def _encoded(x: str, source: int, name: str, said: Attributes, write: Writer) ->
     is_above = write("Greater", last, write.constant(borders.above))
     ones = write("Cast", is_above, to=kinds.INT32)
     code = write("ReduceSum", ones, write.constant([-1], "i8"), keepdims=0)
-    zero = write.constant(0, "f4")
-    negative = write("Or", write("Less", x, zero), write("Less", write("Reciprocal", x), zero))
     if sign := _FLOATS[name]:
+        zero = write.constant(0, "f4")
+        is_below = write("Less", write("Reciprocal", x), zero)  # of -0, too, but not of -infinity
+        negative = write("Or", write("Less", x, zero), is_below)
         words = [code, write("Add", code, write.constant(sign, "i4"))]
         if borders.largest is None:
             is_beyond = write("Greater", code, write.constant(len(borders.above) - 1, "i4"))
@@ -259,7 +262,6 @@ def _encoded(x: str, source: int, name: str, said: Attributes, write: Writer) ->
 
 def _converted(x: str, source: int, target: int, said: Attributes, write: Writer) -> str:
     """Numbers of a type in another, in words where it is narrow."""
-
     name = _name(target)
     if name in _FLOATS:
         return _encoded(x, source, name, said, write)

@@ -190,7 +190,7 @@ def _largest_index(cells: Mapping[ir.Var, Expr], stores: Sequence[Store]) -> int
 
     def look(load: ir.TensorLoad) -> None:
         nonlocal largest
-        largest = max(largest, *(size(index) for index in load.indices))
+        largest = max([largest, *(size(index) for index in load.indices)])
 
     for cell, value in cells.items():
         tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
