@@ -48,8 +48,7 @@ def nodes():
     yield resized("region", sizes=(1, 2, 5, 6), roi=roi, mode="linear", **region)
 
 
-def model_of(some, shape):
-    kind = TensorProto.FLOAT
+def model_of(some, shape, kind=TensorProto.FLOAT):
     x = helper.make_tensor_value_info("x", kind, shape)
     results = [helper.make_tensor_value_info(node.output[0], kind, OPEN) for node, _ in some]
     constants = [one for _, tensors in some for one in tensors]
@@ -64,6 +63,19 @@ def test_each_mode_is_as_the_reference_has_it():
     wanted = ReferenceEvaluator(model).run(None, {"x": x})
     for node, got, want in zip(model.graph.node, results, wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, err_msg=node.output[0])
+
+
+def test_weights_are_of_the_image_s_type():
+    """``onnx``'s reference weighs float64 by float32; NumPy does not."""
+    place = {"coordinate_transformation_mode": "asymmetric", "mode": "linear"}
+    model = model_of([resized("y", scales=(1, 1, 1, 3), **place)], SHAPE, TensorProto.DOUBLE)
+    x = np.random.default_rng(0).standard_normal(SHAPE)
+
+    def tripled(row):
+        return np.interp(np.arange(3 * len(row)) / 3, np.arange(len(row)), row)
+
+    want = np.apply_along_axis(tripled, 3, x)
+    np.testing.assert_allclose(ext.from_onnx(model)(x), want, rtol=1e-13, atol=1e-13)
 
 
 def test_a_batch_may_be_open():

@@ -147,7 +147,7 @@ def _resized(x: str, axis: _Axis, rank: int, said: Attributes, write: Writer) ->
     shape = [-1 if place == axis.axis else 1 for place in range(rank)]
 
     def along(numbers: np.ndarray) -> str:
-        weight = write.constant(numbers.astype("f4").reshape(shape))
+        weight = write.constant(numbers.reshape(shape))
         return write("CastLike", weight, x)
 
     if said.text("mode", "nearest") == "nearest":
@@ -158,7 +158,7 @@ def _resized(x: str, axis: _Axis, rank: int, said: Attributes, write: Writer) ->
         np.add.at(matrix, (places, np.arange(axis.count)[:, None]), weights)
         turn = [place for place in range(rank) if place != axis.axis] + [axis.axis]
         turned = write("Transpose", x, perm=turn)
-        product = write("MatMul", turned, write("CastLike", write.constant(matrix, "f4"), x))
+        product = write("MatMul", turned, write("CastLike", write.constant(matrix), x))
         y = write("Transpose", product, perm=[turn.index(place) for place in range(rank)])
     else:
         y = ""

@@ -16,11 +16,10 @@ Rewrite: TypeAlias = "Callable[[Any, Values, Writer], None]"
 
 
 _VERSION = 18
-"""From which on reductions take their axes as an input, as those before it in 13."""
-
+"""Of ONNX: rewrites write axes as inputs, as Squeeze takes them from 13 on and ReduceL2 from 18."""
 
 _SCAN = 9
-"""From which on Scan has no batch."""
+"""From which version on Scan has no axis of batches."""
 
 
 class NotRewritten(Exception):
@@ -74,33 +73,26 @@ class Values:
             raise NotRewritten(f"the type of {name} is not known")
         return onnx.helper.make_value_info(name, onnx.TypeProto(tensor_type=kind))
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The extents.
-
-        Raises:
-            NotRewritten: where one is not a number.
-        """
+    def extents(self, name: str) -> tuple[int | None, ...]:
+        """The extents, None where one is open; NotRewritten where the rank is not known."""
         kind = self._kinds.get(name)
-        extents = kind.shape.dim if kind is not None and kind.HasField("shape") else None
-        if extents is not None and all(one.HasField("dim_value") for one in extents):
-            return tuple(one.dim_value for one in extents)
+        if kind is not None and kind.HasField("shape"):
+            extents = kind.shape.dim
+            return tuple(one.dim_value if one.HasField("dim_value") else None for one in extents)
         if name in self._constants:
             return tuple(self.constant(name).shape)
         raise NotRewritten(f"the extents of {name} are not known")
 
-    def extents(self, name: str) -> tuple[int | None, ...]:
-        """The extents, None where one is open; NotRewritten where the rank is not known."""
-        kind = self._kinds.get(name)
-        if kind is None or not kind.HasField("shape"):
-            return self.shape(name)
-        return tuple(one.dim_value if one.HasField("dim_value") else None for one in kind.shape.dim)
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The extents; NotRewritten where one is not a number."""
+        known = [extent for extent in self.extents(name) if extent is not None]
+        if len(known) < self.rank(name):
+            raise NotRewritten(f"the extents of {name} are not known")
+        return tuple(known)
 
     def rank(self, name: str) -> int:
         """How many axes it has; NotRewritten where it is not known."""
-        kind = self._kinds.get(name)
-        if kind is not None and kind.HasField("shape"):
-            return len(kind.shape.dim)
-        return len(self.shape(name))
+        return len(self.extents(name))
 
     def constant(self, name: str) -> np.ndarray:
         """The array; NotRewritten where the value is none."""

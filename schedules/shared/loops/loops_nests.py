@@ -20,7 +20,8 @@ Store: TypeAlias = Any  # a tirx.BufferStore
 _LARGEST_INDEX_TREE = 4000
 """Nodes of an index: what is held once elsewhere is written out in it, and grows by powers.
 
-A bilinear image sampled at places that floats say has 10^6 and more, and took minutes to build.
+An image resized by scales that a call says, through IREE's front end: cubic 2,175 nodes, linear
+6,485, linear with its corners aligned 117,031, which was not built in two minutes.
 """
 
 

@@ -77,6 +77,19 @@ def test_a_peer_that_cannot_says_why(monkeypatch):
     )
 
 
+def test_a_reference_that_does_not_run_says_why(monkeypatch):
+    def fails(case, subject):
+        raise ValueError("float and double")
+
+    monkeypatch.setattr(program_trial, "reference", fails)
+    row = row_of(tiny_programs.case("sums"), "JAX")
+    for one in (row.ours, *row.peers):
+        assert (one.status, one.reason) == (
+            "skipped",
+            "the reference: ValueError: float and double",
+        )
+
+
 def test_who_ended_the_process_before_is_left_out():
     row = row_of(tiny_programs.case("sums"), "JAX", skipped={"tvm_iree_ext": "ended"})
     assert (row.ours.status, row.ours.reason) == ("skipped", "ended")

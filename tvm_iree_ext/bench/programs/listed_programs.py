@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from tvm_iree_ext.base.suggestions import did_you_mean
 from tvm_iree_ext.bench.programs.program_case import Framework, ProgramCase
@@ -87,9 +88,6 @@ _PROGRAMS = (
 PROGRAMS = {case.name: case for case in _PROGRAMS}
 """Those whose code stands in this package."""
 
-_BF16_STEPS = "bfloat16 at each of 128 steps: eager PyTorch is 0.14 of the largest off"
-_CACHE = "its cache stays in float32"
-
 _OF_TRANSFORMERS = """
     gpt2 llama mistral mixtral qwen2 qwen3 qwen3_moe gemma2 gemma3 phi3 gpt_neox opt bloom mamba
     mamba2 bert roberta distilbert deberta modernbert t5 bart whisper wav2vec2 dinov2 clip_vision
@@ -105,17 +103,27 @@ _OF_VISION_PACKAGES = """
 """
 
 
+_FRAMEWORK: dict[str, Any] = {"relative": 1e-3, "absolute": 1e-3, "reference": "framework"}
+_OTHERWISE: dict[str, dict[str, Any]] = {
+    "mixtral": {**_FRAMEWORK, "reason": _CHOICE},
+    "qwen3_moe": {**_FRAMEWORK, "reason": _CHOICE},
+    "llama_static_cache": {**_FRAMEWORK, "reason": "its cache stays in float32"},
+    "mamba_bf16": {
+        "relative": 0.2,
+        "absolute": 0.2,
+        "reason": "bfloat16 at each of 128 steps: eager PyTorch is 0.14 of the largest off",
+    },
+}
+"""How whole models are compared that are not compared as the others."""
+
+
 def _whole(name: str, module: str) -> ProgramCase:
     """A model as it is trained, of many layers: the error of each is that of its inputs, too."""
     make = _of("torch", module)
-    if name == "mamba_bf16":
-        return make(name, relative=0.2, absolute=0.2, reason=_BF16_STEPS)
-    if name == "llama_static_cache":
-        return make(name, relative=1e-3, absolute=1e-3, reference="framework", reason=_CACHE)
+    if name in _OTHERWISE:
+        return make(name, **_OTHERWISE[name])
     if name.endswith("_bf16"):
         return make(name, relative=5e-2, absolute=5e-2, reason=_BF16)
-    if name in ("mixtral", "qwen3_moe"):
-        return make(name, relative=1e-3, absolute=1e-3, reference="framework", reason=_CHOICE)
     return make(name, relative=1e-3, absolute=1e-3, reason="float32, through many layers")
 
 
