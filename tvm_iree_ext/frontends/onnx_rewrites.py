@@ -11,7 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends.onnx_integers import rewrite_conv_integer, rewrite_qlinear_matmul
+from tvm_iree_ext.frontends.onnx_quantized import (
+    dequantize,
+    quantize,
+    rewrite_conv_integer,
+    rewrite_qlinear_matmul,
+)
 from tvm_iree_ext.frontends.onnx_recurrent import rewrite_gru, rewrite_lstm, rewrite_rnn
 from tvm_iree_ext.frontends.onnx_resize import rewrite_resize
 from tvm_iree_ext.frontends.onnx_rewriting import (
@@ -23,7 +28,6 @@ from tvm_iree_ext.frontends.onnx_rewriting import (
     given,
 )
 from tvm_iree_ext.frontends.onnx_unrolled import rewrite_loop, rewrite_scan
-from tvm_iree_ext.frontends.onnx_words import dequantize, quantize
 
 _LARGEST_DFT = 4096
 _LARGEST_MATRIX = 16
