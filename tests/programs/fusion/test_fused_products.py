@@ -196,8 +196,9 @@ def test_a_part_of_joined_axes_is_no_operand_of_an_epilogue(tmp_path):
 def test_a_convolution_takes_in_what_is_added_to_it_and_what_follows(layout, tmp_path):
     """relu(convolution + bias of each filter + residual) is one kernel."""
     last = layout == "NHWC"
-    image, taps = ((2, 7, 6, 3), (3, 3, 3, 5)) if last else ((2, 3, 7, 6), (5, 3, 3, 3))
-    shape = (2, 7, 6, 5) if last else (2, 5, 7, 6)
+    filters = 3  # under half a vector of any CPU with AVX: NCHW is not moved to NHWC
+    image, taps = ((2, 7, 6, 3), (3, 3, 3, filters)) if last else ((2, 3, 7, 6), (filters, 3, 3, 3))
+    shape = (2, 7, 6, filters) if last else (2, filters, 7, 6)
     op = ops.conv_2d(
         image,
         taps,
@@ -208,7 +209,7 @@ def test_a_convolution_takes_in_what_is_added_to_it_and_what_follows(layout, tmp
         epilogue=lambda sums, init: sums + init,
     )
     m = Maker(x=(image, "float32"), w=(taps, "float32"), more=(shape, "float32"))
-    bias = m.parameter("bias", normal(5))
+    bias = m.parameter("bias", normal(filters))
 
     def make(emit):
         x, w, more = m.vars
