@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from tvm_iree_ext.base.lowering_config import LoweringConfig
     from tvm_iree_ext.base.signature import TensorType
     from tvm_iree_ext.base.versions import __version__
-    from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
-    from tvm_iree_ext.frontends.onnx_models import from_onnx
+    from tvm_iree_ext.frontends.jax.jax_functions import from_jax
+    from tvm_iree_ext.frontends.onnx.onnx_models import from_onnx
+    from tvm_iree_ext.frontends.torch.torch_modules import from_torch
     from tvm_iree_ext.programs import relax
     from tvm_iree_ext.programs.program_build import build_program
     from tvm_iree_ext.programs.program_explanation import explain_program
@@ -108,8 +109,9 @@ _MODULES = {
     "base.errors": ("errors",),
     "base.signature": ("TensorType",),
     "base.versions": ("__version__",),
-    "frontends.jax_and_torch": ("from_jax", "from_torch"),
-    "frontends.onnx_models": ("from_onnx",),
+    "frontends.jax.jax_functions": ("from_jax",),
+    "frontends.torch.torch_modules": ("from_torch",),
+    "frontends.onnx.onnx_models": ("from_onnx",),
     "programs.program_build": ("build_program",),
     "programs.program_explanation": ("explain_program",),
     "programs.relax": ("relax",),

@@ -10,8 +10,8 @@ from tvm_iree_ext.runtime import cache
 # Pages whose snippets another test runs, with what they need.
 ELSEWHERE = {
     "deploy.md": "tests/runtime/test_deploy.py",
-    "jax.md": "tests/frontends/test_jax_and_torch.py",
-    "pytorch.md": "tests/frontends/test_jax_and_torch.py",
+    "jax.md": "tests/frontends/test_framework_pages.py",
+    "pytorch.md": "tests/frontends/test_framework_pages.py",
 }
 
 

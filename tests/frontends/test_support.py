@@ -7,7 +7,7 @@ from opaque_operator import opaque
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import MlirError
-from tvm_iree_ext.frontends import model_support
+from tvm_iree_ext.frontends.base import model_support
 
 REFUSED = """
 <ir_version: 10, opset_import: ["" : 26]>

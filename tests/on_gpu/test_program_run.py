@@ -10,7 +10,8 @@ from fake_gpu import kernels_of_program
 
 from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS
 from tvm_iree_ext.bench.programs.program_case import ProgramCase
-from tvm_iree_ext.frontends.jax_and_torch import from_torch, import_jax
+from tvm_iree_ext.frontends.jax.jax_functions import import_jax
+from tvm_iree_ext.frontends.torch.torch_modules import from_torch
 from tvm_iree_ext.gpu_day.archive import write_archive
 from tvm_iree_ext.gpu_day.packed_models import ModelTask, packed_model
 from tvm_iree_ext.on_gpu import program_run

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("iree.turbine")
 
-from tvm_iree_ext.frontends.jax_and_torch import from_torch  # noqa: E402
+from tvm_iree_ext.frontends.torch.torch_modules import from_torch  # noqa: E402
 
 
 class Rotary(torch.nn.Module):

@@ -16,7 +16,7 @@ from tvm_iree_ext.conformance.jax_factors import comparable
 from tvm_iree_ext.conformance.jax_samples import samples
 from tvm_iree_ext.conformance.judging import judged
 from tvm_iree_ext.conformance.outcomes import SuiteCase, Verdict
-from tvm_iree_ext.frontends.jax_and_torch import from_jax
+from tvm_iree_ext.frontends.jax.jax_functions import from_jax
 
 _MODULES = (
     "jax.lax",

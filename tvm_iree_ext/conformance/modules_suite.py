@@ -10,7 +10,7 @@ from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.conformance.judging import judged, largest_difference
 from tvm_iree_ext.conformance.outcomes import SuiteCase, Verdict
 from tvm_iree_ext.conformance.torch_suite import array_of
-from tvm_iree_ext.frontends.jax_and_torch import from_torch
+from tvm_iree_ext.frontends.torch.torch_modules import from_torch
 
 if TYPE_CHECKING:
     from tvm_iree_ext.conformance.module_draws import Drawn

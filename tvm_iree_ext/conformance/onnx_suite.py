@@ -14,7 +14,7 @@ from tvm_iree_ext.base.errors import ExtError, OnnxError
 from tvm_iree_ext.base.tolerance import Tolerance
 from tvm_iree_ext.conformance.judging import judged
 from tvm_iree_ext.conformance.outcomes import SuiteCase, Verdict
-from tvm_iree_ext.frontends.onnx_models import from_onnx
+from tvm_iree_ext.frontends.onnx.onnx_models import from_onnx
 
 _KINDS = ("node", "simple", "real", "pytorch-converted", "pytorch-operator")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",

@@ -15,7 +15,7 @@ from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.conformance import torch_leeway
 from tvm_iree_ext.conformance.judging import judged
 from tvm_iree_ext.conformance.outcomes import SuiteCase, Verdict
-from tvm_iree_ext.frontends.jax_and_torch import from_torch
+from tvm_iree_ext.frontends.torch.torch_modules import from_torch
 
 _SAMPLES = {"float32": 2, "bfloat16": 1, "int64": 1, "bool": 1}
 """How many samples of an operator or a module are cases, by type."""

@@ -21,7 +21,8 @@ from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.bench.programs.contenders import ProgramSubject, host_array, leaves
 from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS
 from tvm_iree_ext.bench.programs.program_trial import reference
-from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
+from tvm_iree_ext.frontends.jax.jax_functions import from_jax
+from tvm_iree_ext.frontends.torch.torch_modules import from_torch
 from tvm_iree_ext.gpu_day.packed_checks import Packed, in_words, keep_loaded
 from tvm_iree_ext.gpu_day.packed_plans import check_plan
 from tvm_iree_ext.runtime.launch.launcher import PARAMETERS, numpy_type

@@ -7,8 +7,8 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
-from tvm_iree_ext.frontends import jax_and_torch  # noqa: E402
-from tvm_iree_ext.frontends.jax_and_torch import import_jax  # noqa: E402
+from tvm_iree_ext.frontends.jax.jax_functions import import_jax  # noqa: E402
+from tvm_iree_ext.frontends.stablehlo import stablehlo_text  # noqa: E402
 from tvm_iree_ext.ops.families.fft.fft import Fft  # noqa: E402
 from tvm_iree_ext.programs import program_lowering  # noqa: E402
 from tvm_iree_ext.programs.program_build import build_program  # noqa: E402
@@ -18,7 +18,7 @@ from tvm_iree_ext.targets.names import make_target  # noqa: E402
 @pytest.fixture(autouse=True)
 def by_stages(monkeypatch):
     """Transforms as IREE's front end writes them, and not as our op from the first."""
-    monkeypatch.setattr(jax_and_torch, "declared_transforms", lambda text: text)
+    monkeypatch.setattr(stablehlo_text, "declared_transforms", lambda text: text)
 
 
 def lines(*shape, seed=0):

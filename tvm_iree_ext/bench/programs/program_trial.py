@@ -25,7 +25,8 @@ from tvm_iree_ext.bench.programs import contenders
 from tvm_iree_ext.bench.programs.contenders import PEERS, ProgramSubject, in_short
 from tvm_iree_ext.bench.programs.program_case import ProgramCase
 from tvm_iree_ext.bench.programs.program_rows import ProgramRow
-from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
+from tvm_iree_ext.frontends.jax.jax_functions import from_jax
+from tvm_iree_ext.frontends.torch.torch_modules import from_torch
 from tvm_iree_ext.runtime.program import Program
 
 _FULL = TimingEffort(seconds=2.0, min_rounds=5)

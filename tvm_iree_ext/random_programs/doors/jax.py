@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends.jax_and_torch import import_jax
+from tvm_iree_ext.frontends.jax.jax_functions import import_jax
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door, as_it_is
 from tvm_iree_ext.random_programs.doors.python_text import (
@@ -225,8 +225,8 @@ JAX = Door(
     _takes,
     _text,
     _read,
-    "jax_and_torch.import_jax(program, *arrays)",
+    "frontends.import_jax(program, *arrays)",
     as_it_is,
     _beside,
-    imports="from tvm_iree_ext.frontends import jax_and_torch",
+    imports="from tvm_iree_ext import frontends",
 )

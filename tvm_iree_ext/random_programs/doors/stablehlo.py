@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvm_iree_ext.frontends.jax_and_torch import import_lowered
+from tvm_iree_ext.frontends.lowered_modules import import_lowered
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door
 from tvm_iree_ext.random_programs.doors.mlir_text import MlirLines, Write
@@ -485,6 +485,6 @@ STABLEHLO = Door(
     _takes,
     _text,
     _read,
-    'jax_and_torch.import_lowered(TEXT, "stablehlo")',
-    imports="from tvm_iree_ext.frontends import jax_and_torch",
+    'frontends.import_lowered(TEXT, "stablehlo")',
+    imports="from tvm_iree_ext import frontends",
 )

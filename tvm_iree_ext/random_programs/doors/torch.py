@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends.jax_and_torch import import_torch
+from tvm_iree_ext.frontends.torch.torch_modules import import_torch
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door, as_it_is
 from tvm_iree_ext.random_programs.doors.python_text import (
@@ -185,10 +185,10 @@ TORCH = Door(
     _takes,
     _text,
     _read,
-    "jax_and_torch.import_torch(program, *map(tensor, arrays))",
+    "frontends.import_torch(program, *map(tensor, arrays))",
     as_it_is,
     _beside,
     least=3,
     most=10,
-    imports="from tvm_iree_ext.frontends import jax_and_torch",
+    imports="from tvm_iree_ext import frontends",
 )

@@ -1,0 +1,1 @@
+"""JAX's functions, lowered: StableHLO, with large constants beside it."""

@@ -1,0 +1,1 @@
+"""What JAX leaves to LAPACK, as loops and products in JAX."""

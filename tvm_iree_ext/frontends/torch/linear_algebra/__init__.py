@@ -1,0 +1,1 @@
+"""PyTorch's factors of matrices, systems, eigenvalues and singular values."""

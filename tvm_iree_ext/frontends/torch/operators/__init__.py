@@ -1,0 +1,1 @@
+"""PyTorch's operators by others, where IREE's front end takes them not, or wrongly."""

@@ -1,0 +1,1 @@
+"""PyTorch's special functions: gamma, error and Bessel functions, and polynomials."""
