@@ -289,6 +289,21 @@ def edges(modules, imported) -> set[tuple[str, str]]:
     }
 
 
+def test_what_is_imported_from_a_package_is_there(modules):
+    """A package that loads on demand answers for any name, to type checkers too."""
+    packages = {name for name, path in modules.items() if path.name == "__init__.py"}
+    wrong = [
+        f"{path}:{node.lineno}: {node.module}.{alias.name}"
+        for path in modules.values()
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom) and node.module in packages
+        for alias in node.names
+        if f"{node.module}.{alias.name}" not in modules
+        and not hasattr(importlib.import_module(node.module), alias.name)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_modules_import_one_another(edges):
     assert circles(edges) == []
 

@@ -10,7 +10,7 @@ import tvm_iree_ext as ext
 from tvm_iree_ext.base.text_tables import table_lines, width_of
 from tvm_iree_ext.cli.operands import UsageError
 from tvm_iree_ext.cli.run import EXPORTED, ONNX
-from tvm_iree_ext.frontends import model_support
+from tvm_iree_ext.frontends.base import model_support
 
 
 def add_support(commands: argparse._SubParsersAction) -> None:

@@ -18,7 +18,7 @@ from tvm_iree_ext.bench.base.bench_case import OURS, TORCH, Call, Library, Skipp
 from tvm_iree_ext.bench.peers import iree_peer, jax_peer, onnx_runtime, torch_compile
 from tvm_iree_ext.bench.programs.models.program_model import Model
 from tvm_iree_ext.bench.programs.program_case import Framework
-from tvm_iree_ext.frontends import torch_export
+from tvm_iree_ext.frontends.torch import torch_export
 from tvm_iree_ext.runtime.program import Program
 
 _MOST_CHARACTERS = 200  # of a reason
