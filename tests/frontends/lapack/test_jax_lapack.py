@@ -52,7 +52,6 @@ def near(came, want, dtype):
 
 
 @pytest.mark.costly
-@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "batch"), [("float32", (2, 3)), ("float64", ())], ids=str)
 def test_factors_of_positive_matrices(batch, dtype):
     """Of one element, and of two panels."""
@@ -72,7 +71,6 @@ def test_upper_factors_and_matrices_that_have_none():
 
 
 @pytest.mark.costly
-@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "batch"), [("float32", ()), ("float64", (3,))], ids=str)
 def test_systems_are_solved(batch, dtype):
     """Rows are exchanged, since some of the first are 0."""
@@ -83,7 +81,7 @@ def test_systems_are_solved(batch, dtype):
 
 
 def test_a_right_side_inverses_and_determinants():
-    matrix, right = numbers(5, 5) + 4 * np.eye(5, dtype="float32"), numbers(5)
+    matrix, right = numbers(4, 4) + 4 * np.eye(4, dtype="float32"), numbers(4)
     program = program_of(
         lambda a, b: (linalg.solve(a, b), linalg.inv(a), linalg.det(a)), matrix, right
     )
@@ -92,7 +90,6 @@ def test_a_right_side_inverses_and_determinants():
         near(came, want, "float32")
 
 
-@pytest.mark.costly
 @pytest.mark.costly
 @pytest.mark.parametrize("shape", [(3, 5), (10, 6), (6, 10), (4, 4)], ids=str)
 def test_rows_are_exchanged_as_lapack_exchanges_them(shape):
@@ -105,8 +102,10 @@ def test_rows_are_exchanged_as_lapack_exchanges_them(shape):
         np.testing.assert_allclose(came, want, rtol=1e-3, atol=1e-4)
 
 
-def test_triangles_of_all_kinds():
-    """The other triangle is not read: it holds no numbers."""
+@pytest.mark.costly
+@pytest.mark.parametrize("parity", [0, 1])
+def test_triangles_of_all_kinds(parity):
+    """The other triangle is not read: it holds no numbers.  Half of the kinds have all triples."""
     size = 5
     matrix = numbers(size, size) / size + 2 * np.eye(size, dtype="float32")
     left, right = numbers(2, size, 3), numbers(2, 3, size)
@@ -116,7 +115,11 @@ def test_triangles_of_all_kinds():
     )
     arguments = lower.astype("float32"), upper.astype("float32"), left, right
     kinds = ("left_side", "lower", "transpose_a", "unit_diagonal")
-    ways = [dict(zip(kinds, way, strict=True)) for way in product((True, False), repeat=4)]
+    ways = [
+        dict(zip(kinds, way, strict=True))
+        for way in product((True, False), repeat=4)
+        if sum(way) % 2 == parity
+    ]
 
     def solved(lower, upper, left, right):
         return [
@@ -170,21 +173,23 @@ def test_reflections_are_those_of_lapack(dtype):
         np.testing.assert_allclose(came, want, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.costly
 def test_eigenvalues_of_hermitian_matrices():
     """Vectors are known but for a factor of magnitude 1; some values are equal."""
-    matrix = positive(5, dtype="complex64")
+    several = np.stack([positive(3, dtype="complex64"), np.diag([2, -1, 2]), np.zeros((3, 3))])
+    several = several.astype("complex64")
+    values, vectors = program_of(linalg.eigh, several)(several)
+    turned = vectors.conj().swapaxes(1, 2)
+    near(values, np.linalg.eigvalsh(several), "float32")
+    near(vectors * values[:, None] @ turned, several, "complex64")
+    near(vectors @ turned, np.stack([np.eye(3)] * 3), "complex64")
+
+
+@pytest.mark.long
+def test_eigenvalues_of_symmetric_matrices():
+    """Those of Hermitian ones, of real numbers and without vectors."""
     several = np.stack([np.diag(np.float32([2, -1, 2, 0])), numbers(4, 4), np.zeros((4, 4), "f4")])
-
-    def forms(a, b):
-        values, vectors = linalg.eigh(a)
-        return [values, vectors, linalg.eigvalsh(b)]
-
-    values, vectors, real = program_of(forms, matrix, several)(matrix, several)
-    near(values, np.linalg.eigvalsh(matrix), "float32")
-    near(vectors * values @ vectors.conj().T, matrix, "complex64")
-    near(vectors @ vectors.conj().T, np.eye(5), "complex64")
-    near(real, np.linalg.eigvalsh((several + several.swapaxes(1, 2)) / 2), "float32")
+    found = program_of(linalg.eigvalsh, several)(several)
+    near(found, np.linalg.eigvalsh((several + several.swapaxes(1, 2)) / 2), "float32")
 
 
 @pytest.mark.long
@@ -225,7 +230,7 @@ def test_what_has_no_form_is_refused_by_name():
 
 
 def test_gradients_of_a_likelihood():
-    matrix, right = positive(6), numbers(6)
+    matrix, right = positive(5), numbers(5)
 
     def likelihood(a, b):
         factor = linalg.cholesky(a)
