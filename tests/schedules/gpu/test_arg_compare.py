@@ -52,6 +52,7 @@ def test_what_is_no_number_is_never_taken(init):
     compared(ops.arg_compare(x.shape, dimension=1), "cuda:sm_80", x, init)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 def test_the_parts_of_a_long_line_are_merged(target):
     x = few_numbers(40_001, dtype="float16")

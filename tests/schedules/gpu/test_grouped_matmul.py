@@ -45,6 +45,7 @@ def test_groups_of_any_size_and_rows_of_none(chip, transpose):
     check(op, chip, [17, 17, 33, 44])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
 def test_rows_of_none_are_zeros_of_bfloat16(chip):
     op = ops.grouped_matmul((40, 32), (2, 32, 16), (2,), dtype="bfloat16")
@@ -61,6 +62,7 @@ def test_offsets_of_any_size_reach_no_memory_beyond_the_rows(chip, dtype):
         check(op, chip, offsets)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
 def test_extents_known_at_call_time(chip):
     op = ops.grouped_matmul(("m", "k"), ("g", "k", 16), ("g",), dtype=HALF)

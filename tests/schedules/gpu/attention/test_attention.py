@@ -195,6 +195,7 @@ def test_what_does_not_apply_says_why():
     refusal("llvm is not a GPU target", ops.attention(shape, shape, shape), "llvm")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 def test_head_dims_may_be_known_at_call_time(target):
     types = [TensorType((1, 2, e, d), "float16") for e, d in ((9, "k1"), (20, "k1"), (20, "n"))]

@@ -304,6 +304,7 @@ def test_floats_of_8_bits_end_with_a_depth_known_at_call_time(chip):
     check(op, arrays(op, k=37), chip, replace(small(op, chip), stages=1))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("chip", "columns"), [("rocm:gfx90a", 8), ("rocm:gfx942", 16)])
 def test_few_columns_of_8_bits_are_copied_by_fewer_lanes(chip, columns):
     """All lanes of a workgroup would copy more than its tile of an open K has."""

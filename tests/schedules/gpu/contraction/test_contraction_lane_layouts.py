@@ -87,6 +87,7 @@ def test_tiles_subgroups_and_the_instruction_are_the_layouts(
     assert counts[name] > 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", [GFX942, SM_80])
 @pytest.mark.parametrize("turned", [("lhs",), ("rhs", "acc"), ("lhs", "rhs", "acc")])
 def test_operands_may_lie_either_way(turned, target):
@@ -119,10 +120,11 @@ def test_an_accumulator_by_columns_exchanges_the_factors():
     assert multiplied(*case, GFX942)[0].column_major
 
 
-def test_two_of_three_layouts_say_the_third():
-    for given in (("lhs", "rhs"), ("lhs", "acc"), ("rhs", "acc")):
-        case = contraction(SYNC, (32, 16, 16), (2, 1), given=given)
-        assert multiplied(*case, SM_80)[0].subgroups == {"m": 2, "n": 1}
+@pytest.mark.costly
+@pytest.mark.parametrize("given", [("lhs", "rhs"), ("lhs", "acc"), ("rhs", "acc")])
+def test_two_of_three_layouts_say_the_third(given):
+    case = contraction(SYNC, (32, 16, 16), (2, 1), given=given)
+    assert multiplied(*case, SM_80)[0].subgroups == {"m": 2, "n": 1}
 
 
 def test_batch_and_outer_digits_may_be_written_for_one_another():

@@ -130,6 +130,7 @@ def test_k_in_parts():
     check(op, "rocm:gfx942", config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
 def test_reads_past_the_image_take_no_branch(chip):
     target = make_target(f"rocm:{chip}")

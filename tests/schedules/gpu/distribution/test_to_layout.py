@@ -31,6 +31,7 @@ def simulated(op, target, shape=(8, 8)):
     return done.simulations[0].counts
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("source", "layout", "movement"),
@@ -70,6 +71,7 @@ def test_a_workgroup_has_a_tile_of_what_is_larger(target):
         assert simulated(op, target, given)["barrier"] == 4 * tiles
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_compiles_with_vectors_of_memory(target):
     columns = NestedLayout((1, 1), (1, 1), (1, 1), (1, 16), (16, 1), (0, 0), (0, 1))
@@ -130,6 +132,7 @@ def test_an_instructions_layout_and_other_attributes_are_taken():
         simulated(op, "cuda:sm_80", (32, 16))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_shuffle_takes_a_complex_number_of_128_bits(target):
     z = np.arange(64).reshape(8, 8) * (1 + 2j)

@@ -73,6 +73,7 @@ def test_powers_of_two_take_one_pass_without_bank_conflicts(shape, axis, kernels
             assert all(one.total == one.ideal for one in sides)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_both_passes_of_a_long_row_move_whole_sectors(dtype):
     tiles = {"elements": 512, "longest": 256, "lanes": 64}
@@ -85,6 +86,7 @@ def test_both_passes_of_a_long_row_move_whole_sectors(dtype):
         assert all(one.total == one.ideal for one in simulation.accesses)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx942"])
 def test_three_passes_along_an_axis_that_is_not_the_last(target):
     tiles = {"elements": 128, "longest": 128, "lanes": 64}

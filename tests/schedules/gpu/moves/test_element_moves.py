@@ -53,6 +53,7 @@ def test_pack_and_back(target, shape):
     moved(op, target, input=packed)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_tiles_of_extents_that_a_call_tells(target):
     x = np.arange(13 * 7, dtype="float32").reshape(13, 7)

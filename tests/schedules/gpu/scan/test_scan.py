@@ -48,6 +48,7 @@ def test_lines_of_any_dimension(target, shape, dimension, inclusive):
     scanned(ops.scan(shape, LAST, reassociate=True, **how), target, numbers(*shape))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 def test_a_long_row_takes_one_pass_and_what_workgroups_tell_is_cleared_before(target):
     x = numbers(40_001)
@@ -58,6 +59,7 @@ def test_a_long_row_takes_one_pass_and_what_workgroups_tell_is_cleared_before(ta
     assert scan.uncoalesced == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
 def test_a_long_column_takes_three_kernels(target):
     x = numbers(3001, 16)

@@ -79,6 +79,7 @@ def test_accesses_are_as_wide_as_the_indices_allow(op, want):
     assert runs(op) == want
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "padding"), [("int8", 3), ("uint16", "operand")])
 def test_a_padding_of_a_few_bits_fills_wide_accesses(dtype, padding):
     maps = ["(d0, d1)[s0] -> (s0, d1)", "(d0, d1)[s0] -> (d0)", "(d0, d1)[s0] -> (d0)"]

@@ -114,6 +114,7 @@ def test_several_payloads_follow_keys_that_stand_anywhere(target):
     check_digits(op, target, operands, config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("target", "dtype"), [("cuda:sm_80", "float32"), ("rocm:gfx1100", "int64")]
 )
@@ -163,6 +164,7 @@ def test_digits_take_lengths_that_are_known_at_the_call_only(length):
     check_digits(op, "cuda:sm_80", {"operand0": keys}, config)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["cuda:sm_90a", "rocm:gfx942"])
 def test_many_tiles_are_summed_by_workgroups(target):
     keys = np.random.default_rng(14).integers(0, 255, 5000).astype(np.uint8)
