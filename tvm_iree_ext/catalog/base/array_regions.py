@@ -4,6 +4,7 @@ Of a region given as text the same text is evaluated; of one given as a Python c
 TIR expressions only, the traced expression.
 """
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -89,13 +90,17 @@ def numpy_region(
     Raises:
         OpError: when it is called, for a callable's expression that has a node not known here.
     """
-    text = region.source
+    text, dims, scalars = region.source, region.dims, region.scalars
+
+    @functools.cache
+    def bodies() -> list[Callable[[Mapping[str, Any]], Any]]:
+        return [_function(op, one) for one in region.numbers or (region.body,)]
 
     def call(*arguments: Any) -> Any:
-        own = len(arguments) - len(region.dims)
+        own = len(arguments) - len(dims)
         names = {f"arg{i}": argument for i, argument in enumerate(arguments[:own])}
-        names |= {f"d{dim}": at for dim, at in zip(region.dims, arguments[own:], strict=True)}
-        for one in region.scalars:
+        names |= {f"d{dim}": at for dim, at in zip(dims, arguments[own:], strict=True)}
+        for one in scalars:
             number = as_number((operands or {})[one.name], one.dtype)
             names[one.name] = number
             if len(one.variables) > 1:
@@ -103,9 +108,9 @@ def numpy_region(
                 names |= {v.name: part for v, part in zip(one.variables, parts, strict=True)}
         if text is not None:
             return scalar_text.evaluate(text, names, FUNCTIONS)
-        if not region.numbers:
-            return _evaluate(op, region.body, names)
-        found = [_evaluate(op, part, names | _parts(names)) for part in region.numbers]
+        if region.numbers:
+            names |= _parts(names)
+        found = [body(names) for body in bodies()]
         return found[0] if len(found) == 1 else _complex_number(*found)
 
     return call
@@ -132,31 +137,54 @@ def _complex_number(real: Any, imag: Any) -> Any:
     return parts.view(np.result_type(parts, np.complex64))[..., 0]
 
 
-def _evaluate(op: str, node: Any, names: Mapping[str, Any]) -> Any:
-    """The value of a scalar TIR expression, with arrays for its variables."""
+def _function(op: str, node: Any) -> Callable[[Mapping[str, Any]], Any]:
+    """A scalar TIR expression as a function of its variables' arrays, by name.
 
-    def visit(node: Any) -> Any:
+    References call it for each of a million elements, so its nodes are looked at once.
+    """
+
+    def visit(node: Any) -> Callable[[Mapping[str, Any]], Any]:
         kind = type(node).__name__
         if kind in _BINARY:
-            return _BINARY[kind](visit(node.a), visit(node.b))
+            return _called(_BINARY[kind], visit(node.a), visit(node.b))
         if kind == "Var":
-            return names[node.name]
+            return operator.itemgetter(node.name)
         if kind == "FloatImm":
-            return node.value
+            return _constant(node.value)
         if kind == "IntImm":
-            return np.asarray(node.value).astype(dtypes.numpy_dtype(str(node.ty.dtype)))[()]
+            return _constant(np.asarray(node.value).astype(_dtype(node))[()])
         if kind == "Not":
-            return np.logical_not(visit(node.a))
+            return _called(np.logical_not, visit(node.a))
         if kind == "Select":
-            return np.where(visit(node.condition), visit(node.true_value), visit(node.false_value))
+            parts = node.condition, node.true_value, node.false_value
+            return _called(np.where, *map(visit, parts))
         if kind == "Cast":
-            value = np.asarray(visit(node.value))
-            rounded = value.astype(dtypes.numpy_dtype(str(node.ty.dtype)))
-            narrow = value.dtype in (np.float16, np.float32)
-            return rounded if narrow or rounded.dtype.kind in "biu" else rounded.astype(np.float64)
+            return _called(functools.partial(_cast, _dtype(node)), visit(node.value))
         name = node.op.name.rpartition(".")[2] if kind == "Call" else kind
         if kind != "Call" or name not in _CALLS:
             raise OpError(f"{op}: the reference cannot compute {name} in {node}")
-        return _CALLS[name](*map(visit, node.args))
+        return _called(_CALLS[name], *map(visit, node.args))
 
     return visit(node)
+
+
+def _called(function: Callable[..., Any], *parts: Callable[..., Any]) -> Callable[..., Any]:
+    if len(parts) == 2:  # most are of two
+        first, second = parts
+        return lambda names: function(first(names), second(names))
+    return lambda names: function(*[part(names) for part in parts])
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda _: value
+
+
+def _dtype(node: Any) -> np.dtype:
+    return dtypes.numpy_dtype(str(node.ty.dtype))
+
+
+def _cast(dtype: np.dtype, value: Any) -> Any:
+    array = np.asarray(value)
+    rounded = array.astype(dtype)
+    narrow = array.dtype in (np.float16, np.float32)
+    return rounded if narrow or rounded.dtype.kind in "biu" else rounded.astype(np.float64)
