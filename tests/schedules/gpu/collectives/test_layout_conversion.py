@@ -72,7 +72,7 @@ def converted(source, result, hardware, dtype, target=SM_80, **options):
 
 def test_random_pairs_give_the_same_values_by_the_way_that_the_analysis_names():
     ways, seed = Counter(), 0
-    while sum(ways.values()) < 20:
+    while sum(ways.values()) < 30:
         random = Random(seed)
         seed += 1
         source, result, num_subgroups, lanes = random_pair(random)
