@@ -74,6 +74,7 @@ def test_a_chain_of_16_bits_is_one_kernel(dtype):
     assert len(explain_program(chain(dtype)).kernels) == 1
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["llvm", "rocm:gfx942", "cuda:sm_80"])
 @pytest.mark.parametrize("is_rounded", [True, False], ids=["each step", "at the end"])
 @pytest.mark.parametrize("dtype", NAMES)

@@ -266,6 +266,7 @@ def test_a_long_chain_that_uses_each_value_twice(length, tmp_path):
     check(m, make, [((100,), "float32")], [x], [np.abs(x)], tmp_path, rtol=1e-3)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("extents", [(4, 3), (7, 5), (9, 9)])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_overlapping_vectors_of_what_is_between_stand_where_they_were_written(

@@ -137,6 +137,7 @@ def check_relax(target, arrays, meaning, operator, shapes):
     np.testing.assert_allclose(got, meaning(*arrays), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", TARGETS)
 def test_two_results_of_a_reduction_and_one_array_twice(target):
     array = np.random.default_rng(3).standard_normal((4, 33), np.float32)

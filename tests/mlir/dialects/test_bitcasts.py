@@ -147,6 +147,7 @@ func.func @main(%q: tensor<1x4x4xf32>, %k: tensor<1x8x4xf32>, %v: tensor<1x8x4xf
 }}"""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["llvm", "cuda:sm_80", "rocm:gfx942"])
 def test_attention_under_a_packed_mask(target, imported, built):
     q, k, v = (RNG.standard_normal((1, rows, 4)).astype("float32") for rows in (4, 8, 8))

@@ -171,6 +171,7 @@ def windows_of(x, kernel, top, first, padding, shape):
     return want
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["llvm", "cuda:sm_80", "rocm:gfx1100"])
 def test_kernels_sizes_and_padding_that_a_run_tells(target, imported, built):
     text = of_a_call("f32", "1x41x15", "")
@@ -184,6 +185,7 @@ def test_kernels_sizes_and_padding_that_a_run_tells(target, imported, built):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["llvm", "cuda:sm_80"])
 def test_a_padding_of_bf16_that_a_run_tells(target, imported, built):
     text = of_a_call("bf16", "1x41x15", "")

@@ -52,6 +52,7 @@ def check(text, arguments, want, folder, tolerance=1e-5, gpu="cuda:sm_80"):
     np.testing.assert_allclose(got.astype("float64"), want, tolerance, tolerance)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_the_scale_of_attention(dtype, tmp_path):
     short = {"float16": "f16", "float32": "f32"}[dtype]
@@ -160,6 +161,7 @@ func.func @main(%a: tensor<3x20xf32>, %o: tensor<3x20xf32>, %i: tensor<3xf32>, %
     np.testing.assert_array_equal(last, got[:, -1])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("short", "dtype", "of"),
     [

@@ -98,6 +98,7 @@ def test_on_gpus_as_well(imported, name, target):
     np.testing.assert_array_equal(done.results[0], want)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("element", "dtype"), [("f8E4M3FN", "u1"), ("i4", "i1"), ("f16", "f2")])
 def test_elements_of_any_type(run, element, dtype):
     def of(kind):

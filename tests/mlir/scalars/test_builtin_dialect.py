@@ -19,6 +19,7 @@ def built(text):
     return ext.build_program(ext.mlir.import_program(text))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_the_bits_stay_whatever_the_sign(bits):
     low = -(1 << (bits - 1))

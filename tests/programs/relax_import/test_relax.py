@@ -112,6 +112,7 @@ def test_results_of_extents_that_follow_from_data_are_refused_for_what_they_are(
         from_relax(builder.get())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("dtype", "descending"), [("float32", True), ("int8", False)])
 def test_sorts_of_a_relax_module_are_the_registrys(dtype, descending, tmp_path):
     """TVM has no loops for them, and its own sort does not take every type."""

@@ -62,6 +62,7 @@ def _log_sums(v):
     return np.log(np.exp(v - v.max(1, keepdims=True)).sum(1, keepdims=True))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_are_rounded_once(name, dtype, tmp_path):
@@ -119,6 +120,7 @@ ACTIVATIONS = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["llvm", "rocm:gfx942", "cuda:sm_80"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_activations_at_the_ends(dtype, target, tmp_path):

@@ -79,6 +79,7 @@ def test_nothing_is_fetched_ahead_where_the_cpu_foresees_it():
     assert stages == [1, 2]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_last_vector_of_an_odd_row_counts_no_element_twice(dtype):
     query, key, value = arrays(1, 40, 31, 17, dtype=dtype)

@@ -176,6 +176,7 @@ def test_a_prologue_takes_integers_of_4_bits_whatever_their_upper_bits_are():
     check(op, lhs, weight, scale)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("result_dtype", ["f32", "f16"])
 def test_sums_over_several_blocks_of_depth_with_uneven_blocks_of_rows(result_dtype):
     lhs, rhs, init = numbers((50, 600), "f16", 1), numbers((600, 64), "f16", 1), numbers((50, 64))

@@ -86,6 +86,7 @@ def test_tasks_share_a_long_row():
         check(ops.fft(real, imag, stage=stage), real, imag)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("target", ["llvm:haswell", "llvm:nehalem"])
 def test_narrower_vectors_compute_the_same(target):
     for stage in (1, 2, 3, 5):
