@@ -12,9 +12,9 @@ from tvm_iree_ext.verify import kernel_checks
 
 # Cases per op; the more ways there are to ask for an op, the more of them.  For all of one op's
 # options in all pairs: ``tvm-iree-ext verify --op attention --cases 500``.
-COUNT = dict.fromkeys(ENTRIES, 12) | {
-    "iree_linalg_ext.attention": 36,
-    "iree_linalg_ext.online_attention": 24,
+COUNT = dict.fromkeys(ENTRIES, 9) | {
+    "iree_linalg_ext.attention": 24,
+    "iree_linalg_ext.online_attention": 18,
 }
 CHUNKS = 3
 
