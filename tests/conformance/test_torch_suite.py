@@ -24,5 +24,4 @@ def test_a_sample():
     suite = suite_named("torch")
     cases = {case.name: case for case in suite.cases()}
     assert len(cases) == len(suite.cases()) > 2500
-    found = running.run("torch", [cases[name] for name in SAMPLE])
-    assert {one.case.name: one.verdict.kind for one in found} == SAMPLE
+    assert {name: running.tried(suite, cases[name]).kind for name in SAMPLE} == SAMPLE

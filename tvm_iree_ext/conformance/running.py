@@ -127,13 +127,20 @@ def _tried(source: _Source, case: SuiteCase) -> Outcome:
         return source.outcome(case, Verdict("skipped", case.skip))
     limits.limit_memory(_MEMORY)
     begin = time.perf_counter()
-    try:
-        verdict = source.suite().run(case)
-    except MemoryError:
-        verdict = Verdict("slow", f"takes more than {_MEMORY >> 30} GiB")
-    except Exception as error:  # of any package: that is what a refusal is
-        verdict = refused(error)
+    verdict = tried(source.suite(), case)
     return source.outcome(case, verdict, time.perf_counter() - begin)
+
+
+def tried(suite: Suite, case: SuiteCase) -> Verdict:
+    """What comes of a case in this process."""
+    if case.skip:
+        return Verdict("skipped", case.skip)
+    try:
+        return suite.run(case)
+    except MemoryError:
+        return Verdict("slow", f"takes more than {_MEMORY >> 30} GiB")
+    except Exception as error:  # of any package: that is what a refusal is
+        return refused(error)
 
 
 def _died(source: _Source, case: SuiteCase, error: workers.WorkerDied) -> Outcome:
