@@ -46,6 +46,7 @@ FUNCTIONS = {
     "atan": (tirx.atan, np.arctan),
     "atan2": (tirx.atan2, np.arctan2),
     "cbrt": (by_name("cbrtf"), np.cbrt),
+    "copysign": (tirx.copysign, np.copysign),
     "cos": (tirx.cos, np.cos),
     "cosh": (tirx.cosh, np.cosh),
     "erfc": (by_name("erfcf"), erfc),
@@ -57,7 +58,7 @@ FUNCTIONS = {
     "sinh": (tirx.sinh, np.sinh),
     "tan": (tirx.tan, np.tan),
 }
-OF_TWO = ("atan2", "pow")
+OF_TWO = ("atan2", "copysign", "pow")
 
 
 def kernel(name, target="llvm", vector=True):

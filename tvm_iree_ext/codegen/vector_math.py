@@ -32,6 +32,7 @@ from tvm_iree_ext.codegen.float_formats import FORMATS, format_of, integer_of, s
 from tvm_iree_ext.codegen.hyperbolic_tangent import tanh
 from tvm_iree_ext.codegen.math_calls import Rarely, Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
+from tvm_iree_ext.codegen.vector_functions import as_of_tvm, function_name
 from tvm_iree_ext.tir.rounded_bits import expanded, is_rounding
 
 Expr: TypeAlias = ir.Expr
@@ -351,7 +352,7 @@ def lower_vector_math(
     has_scaling = target is not None and bool(llvm.llvm_cpu_has_features("avx512dq", target))
 
     def lower(call: ir.Call, share: Share) -> Expr | Rarely | None:
-        dtype, name = str(call.ty.dtype), getattr(call.op, "name", "")
+        dtype, name = str(call.ty.dtype), function_name(call)
         if is_rounding(call):
             return expanded(call.args[0], share)
         if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
@@ -360,7 +361,7 @@ def lower_vector_math(
         if dtype.partition("x")[0] == "float64" and name in _LIBRARY_FLOAT64:
             return tirx.call_llvm_pure_intrin(dtype, _LIBRARY_FLOAT64[name], call.args[0])
         if function is None or dtype.partition("x")[0] not in scalars:
-            return None
+            return as_of_tvm(call)
         if function is exp2 and weights:
             function = scaled if has_scaling and dtype == _SCALED else exp2_of_negative
         if function in (exp, exp2):
@@ -368,6 +369,8 @@ def lower_vector_math(
         return function(call.args[0], share)
 
     def is_ours(call: ir.Call) -> bool:
-        return is_rounding(call) or getattr(call.op, "name", "") in wide_math.LOWERINGS
+        name = function_name(call)
+        is_replaced = name in wide_math.LOWERINGS or name in _LOWERINGS
+        return is_rounding(call) or is_replaced or as_of_tvm(call) is not None
 
     return replace_calls(func, lower, is_ours)

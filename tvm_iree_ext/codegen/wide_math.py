@@ -476,6 +476,11 @@ def atanh(x: Expr, share: Share) -> Expr:
     return _turned(share(tirx.Select(_size(x) < one, value, at_end)), _sign(x))
 
 
+def copysign(x: Expr, sign: Expr, share: Share) -> Expr:
+    """The first one's absolute value with the second one's sign."""
+    return _turned(share(_size(x)), _sign(sign))
+
+
 LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.acos": acos,
     "tirx.acosh": acosh,
@@ -483,6 +488,7 @@ LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.asinh": asinh,
     "tirx.atan": atan,
     "tirx.atan2": atan2,
+    "tirx.copysign": copysign,
     "tirx.cos": cos,
     "tirx.cosh": cosh,
     "tirx.log10": log10,
