@@ -277,6 +277,12 @@ def test_batch_norm_is_one_multiplication_and_addition(kind, is_affine):
     torch.testing.assert_close(program(x), norm(x))
 
 
+def test_slices_are_scaled_to_a_norm_along_any_axis():
+    x = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    ways = ((2, 1, 0.5), (2, -1, 0.5), (float("inf"), -3, 0.1), (1, 0, 1e9))
+    agrees(lambda x: tuple(torch.renorm(x, *way) for way in ways), x)
+
+
 def test_instance_norms_are_others_before_the_compiler_sees_them():
     torch.manual_seed(0)
     tracks = torch.nn.InstanceNorm3d(3, affine=True, track_running_stats=True)

@@ -73,8 +73,22 @@ def instance_norm(
     return F.batch_norm(x, running_mean, running_variance, weight, bias, eps=epsilon)
 
 
+def renorm(x: Any, p: float, axis: int, most: float) -> Any:
+    """Slices along an axis, scaled to a norm of at most ``most``.
+
+    IREE takes an axis that is counted from the last for none.
+    """
+    axis %= x.dim()
+    others = [other for other in range(x.dim()) if other != axis]
+    dtype = torch.float32 if x.dtype.itemsize < 4 else x.dtype
+    norm = torch.linalg.vector_norm(x, p, others, keepdim=True, dtype=dtype)
+    scale = torch.where(norm > most, most / (norm + 1e-7), 1.0)  # 1e-7: ATen's renorm
+    return x * scale.to(x.dtype)
+
+
 NORMS: dict[Any, Callable[..., Any]] = {
     aten.native_group_norm.default: group_norm_forward,
     aten.instance_norm.default: instance_norm,
     aten._batch_norm_with_update_functional.default: batch_norm_update,
+    aten.renorm.default: renorm,
 }
