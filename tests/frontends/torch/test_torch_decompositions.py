@@ -196,27 +196,6 @@ def test_conversions_that_end_the_compiler_are_refused(dtype, target):
         )
 
 
-def test_images_are_sampled_where_pytorch_samples_them():
-    def sampled(x, grid):
-        return (
-            F.interpolate(x, size=(5, 3), mode="nearest-exact"),
-            F.grid_sample(x, grid, "nearest", padding_mode="border", align_corners=True),
-            F.grid_sample(x, grid, padding_mode="reflection", align_corners=False),
-            F.grid_sample(x, grid, align_corners=False),
-        )
-
-    torch.manual_seed(0)
-    agrees(sampled, torch.randn(1, 2, 4, 4), torch.rand(1, 3, 3, 2) * 3 - 1.5)
-    with pytest.raises(
-        MlirError, match=r"agreement\.py:\d+: grid_sample: bicubic; bilinear and nearest of rank 4"
-    ):
-        ext.from_torch(
-            Several(lambda x, grid: F.grid_sample(x, grid, mode="bicubic", align_corners=False)),
-            *(torch.randn(1, 2, 4, 4), torch.rand(1, 3, 3, 2)),
-            strict_export=False,
-        )
-
-
 def test_pooling_is_undone():
     wide, places = F.max_pool2d(torch.randn(1, 2, 4, 4), 2, return_indices=True)
     row, columns = F.max_pool1d(torch.randn(1, 2, 4), 2, return_indices=True)

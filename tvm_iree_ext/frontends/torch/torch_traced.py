@@ -84,6 +84,20 @@ def _combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return x[torch.tensor(places, dtype=torch.int64).reshape(-1, r)]
 
 
+def _narrow(x: Any, dim: int, start: Any, length: int) -> Any:
+    """A slice whose beginning may be a tensor."""
+    if not isinstance(start, _Tensor):
+        return torch.narrow(x, dim, start, length)
+    extent = x.shape[dim]
+    start = torch.where(start < 0, start + extent, start)
+    return x.index_select(dim, start + torch.arange(length))
+
+
+def _linear_cross_entropy(*arguments: Any, options: Any = None, **named: Any) -> Any:
+    """Of the whole batch: in parts it takes less memory, and gives the same."""
+    return F.linear_cross_entropy(*arguments, **named)
+
+
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     torch.cov: _cov,
     _Tensor.cov: _cov,
@@ -91,6 +105,9 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     _Tensor.corrcoef: _corrcoef,
     F.gaussian_nll_loss: _gaussian_nll_loss,
     torch.combinations: _combinations,
+    torch.narrow: _narrow,
+    _Tensor.narrow: _narrow,
+    F.linear_cross_entropy: _linear_cross_entropy,
 }
 
 

@@ -69,3 +69,4 @@ def test_what_looks_at_its_numbers_while_it_is_traced():
     agrees(covariances, x, torch.tensor([1, 2, 1, 1, 3]), torch.rand(5))
     agrees(losses, x, 2 * x, x.abs())
     agrees(chosen, x[0].clone())
+    agrees(lambda x, start: torch.narrow(x, 1, start, 2), x, torch.tensor(2))
