@@ -34,6 +34,18 @@ def test_searches_find_both_sides_and_place_what_is_no_number_last():
     agrees(searched, torch.stack((line, line * 2)), values, line)
 
 
+def test_histograms():
+    def counted(x, weight, bounds):
+        return (
+            *(*torch.histogram(x, 10), *torch.histogram(x, 7, range=(-1.0, 1.5))),
+            *(*torch.histogram(x, 5, weight=weight, density=True), *torch.histogram(x * 0, 4)),
+            *(*torch.histogram(x, bounds), *torch.histogram(x, bounds, weight=weight)),
+        )
+
+    torch.manual_seed(0)
+    agrees(counted, torch.randn(7, 30), torch.rand(7, 30), torch.tensor([-2.0, -1, 0, 0.5, 3]))
+
+
 def test_unique_ones_are_as_many_as_data_says():
     def unique(x):
         return torch.unique(x, return_inverse=True, return_counts=True)

@@ -1,6 +1,6 @@
 """PyTorch's order statistics, searches and counts, by sorts and gathers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import nan
 from typing import Any
 
@@ -216,6 +216,41 @@ def histc(x: Any, bins: int = 100, least: float = 0, most: float = 0) -> Any:
     return torch.zeros(bins, dtype=x.dtype).scatter_add(0, place, inside.to(x.dtype))
 
 
+def _histogram(x: Any, bounds: Any, *, weight: Any = None, density: bool = False) -> Pair:
+    """Counts, or sums of weights, between bounds; the last part has its upper bound too."""
+    flat, parts = x.reshape(-1), bounds.shape[0] - 1
+    place = searchsorted(bounds, flat, right=True) - 1
+    inside = (flat >= bounds[0]) & (flat <= bounds[-1])
+    amount = torch.ones_like(flat) if weight is None else weight.reshape(-1)
+    amount = torch.where(inside, amount, torch.zeros((), dtype=amount.dtype))
+    counts = torch.zeros(parts, dtype=x.dtype).scatter_add(0, place.clamp(0, parts - 1), amount)
+    if density:
+        counts = counts / counts.sum() / (bounds[1:] - bounds[:-1])
+    return counts, bounds
+
+
+def _histogram_of_parts(
+    x: Any,
+    bins: int = 100,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Any = None,
+    density: bool = False,
+) -> Pair:
+    """The same between equal parts of a range, or of all that there is."""
+    if range is None and x.numel():
+        low, high = x.amin(), x.amax()
+    else:
+        low, high = (torch.full((), one, dtype=x.dtype) for one in range or (0.0, 1.0))
+    is_point = low == high
+    low, high = torch.where(is_point, low - 0.5, low), torch.where(is_point, high + 0.5, high)
+    part = torch.arange(bins + 1, dtype=x.dtype)
+    step = (high - low) / bins
+    # As torch.linspace: each half from its own end.
+    bounds = torch.where(part < (bins + 1) // 2, low + step * part, high - step * (bins - part))
+    return _histogram(x, bounds, weight=weight, density=density)
+
+
 def _unique(x: Any, is_sorted: bool, inverse: bool = False, counts: bool = False) -> Any:
     """How many they are, data says."""
     flat = x.reshape(-1)
@@ -275,6 +310,8 @@ STATISTICS: dict[Any, Callable[..., Any]] = {
     aten.isin.Tensor_Scalar: isin,
     aten.isin.Scalar_Tensor: isin,
     aten.histc.default: histc,
+    aten.histogram.bin_ct: _histogram_of_parts,
+    aten.histogram.bins_tensor: _histogram,
     aten._unique2.default: _unique,
     aten.unique_consecutive.default: _consecutive,
 }
