@@ -151,7 +151,6 @@ def test_a_transformer_layer_of_any_batch_and_number_of_tokens():
 
 
 @pytest.mark.costly
-@pytest.mark.costly
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_torch_module_of_halves(dtype):
     torch = needs("torch", "pytorch")

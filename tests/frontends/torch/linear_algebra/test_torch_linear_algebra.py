@@ -39,7 +39,6 @@ def symmetric(x):
 
 
 @pytest.mark.costly
-@pytest.mark.costly
 @pytest.mark.parametrize(
     ("function", "arguments"),
     {

@@ -57,7 +57,6 @@ def test_bags_of_one_length_are_reduced_along_an_axis():
 
 
 @pytest.mark.costly
-@pytest.mark.costly
 @pytest.mark.parametrize("has_last", [False, True])
 def test_bags_begin_at_offsets(has_last):
     """Some are empty."""
@@ -67,7 +66,6 @@ def test_bags_begin_at_offsets(has_last):
     agrees(module, (indices, first), (indices, second))
 
 
-@pytest.mark.costly
 @pytest.mark.costly
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_rows_of_a_sum_have_factors(dtype):

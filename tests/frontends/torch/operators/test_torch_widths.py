@@ -52,7 +52,6 @@ def drawn(kind, *shape):
 
 
 @pytest.mark.costly
-@pytest.mark.costly
 @pytest.mark.parametrize("kind", NARROW, ids=str)
 def test_norms_and_softmax_are_rounded_once(kind):
     def norms(x, image, weight):
@@ -77,7 +76,6 @@ def test_reductions_and_scans_are_rounded_once(kind):
 
 
 @pytest.mark.costly
-@pytest.mark.costly
 @pytest.mark.parametrize("kind", NARROW, ids=str)
 def test_what_is_computed_of_each_element_is_rounded_once(kind):
     def elementwise(x, other):
@@ -92,7 +90,6 @@ def test_what_is_computed_of_each_element_is_rounded_once(kind):
     rounds_once(elementwise, drawn(kind, 100, 6), drawn(kind, 100, 6).flip(0))
 
 
-@pytest.mark.costly
 @pytest.mark.costly
 @pytest.mark.parametrize("kind", NARROW, ids=str)
 def test_pools_and_losses_are_rounded_once(kind):
