@@ -262,6 +262,15 @@ def test_slices_are_scaled_to_a_norm_along_any_axis():
     agrees(lambda x: tuple(torch.renorm(x, *way) for way in ways), x)
 
 
+def test_a_norm_by_the_mean_square_has_the_least_epsilon_of_its_type():
+    def normed(x, weight):
+        return F.rms_norm(x, (1,)), F.rms_norm(x, (4, 1), weight, 1e-3)
+
+    x = torch.tensor([0, 1e-4, -1, 3.0]).reshape(1, 4, 1)
+    agrees(normed, x, torch.rand(4, 1))
+    agrees(lambda x: F.rms_norm(x, (1,)), x.half(), tolerance=1e-3)  # of float32's
+
+
 def test_instance_norms_are_others_before_the_compiler_sees_them():
     torch.manual_seed(0)
     tracks = torch.nn.InstanceNorm3d(3, affine=True, track_running_stats=True)

@@ -73,6 +73,15 @@ def instance_norm(
     return F.batch_norm(x, running_mean, running_variance, weight, bias, eps=epsilon)
 
 
+def rms_norm(x: Any, shape: list[int], weight: Any = None, epsilon: float | None = None) -> Any:
+    """By the root of the mean square; where no epsilon is said, IREE's front end takes 0."""
+    if epsilon is None:
+        epsilon = torch.finfo(x.dtype).eps
+    axes = list(range(-len(shape), 0))
+    scaled = x * torch.rsqrt((x * x).mean(axes, keepdim=True) + epsilon)
+    return scaled if weight is None else scaled * weight
+
+
 def renorm(x: Any, p: float, axis: int, most: float) -> Any:
     """Slices along an axis, scaled to a norm of at most ``most``.
 
@@ -91,4 +100,5 @@ NORMS: dict[Any, Callable[..., Any]] = {
     aten.instance_norm.default: instance_norm,
     aten._batch_norm_with_update_functional.default: batch_norm_update,
     aten.renorm.default: renorm,
+    aten.rms_norm.default: rms_norm,
 }
