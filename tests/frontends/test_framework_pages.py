@@ -10,11 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-
-def needs(module, extra):
-    reason = f"{module} is not installed: pip install 'tvm-iree-ext[{extra}]'"
-    return pytest.importorskip(module, reason=reason, exc_type=ImportError)
+from optional_packages import needs
 
 
 @pytest.mark.costly

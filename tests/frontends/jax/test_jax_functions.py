@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
+from optional_packages import needs
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, MlirError
-
-
-def needs(module, extra):
-    reason = f"{module} is not installed: pip install 'tvm-iree-ext[{extra}]'"
-    return pytest.importorskip(module, reason=reason, exc_type=ImportError)
 
 
 def test_a_jax_function(tmp_path):

@@ -2,15 +2,11 @@
 
 import numpy as np
 import pytest
+from optional_packages import needs
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import frontends
 from tvm_iree_ext.base.errors import MlirError
-
-
-def needs(module, extra):
-    reason = f"{module} is not installed: pip install 'tvm-iree-ext[{extra}]'"
-    return pytest.importorskip(module, reason=reason, exc_type=ImportError)
 
 
 def test_products_of_unsigned_factors_are_refused_where_iree_takes_them_for_signed(tmp_path):

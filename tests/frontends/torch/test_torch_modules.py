@@ -4,14 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from optional_packages import needs
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, MlirError
-
-
-def needs(module, extra):
-    reason = f"{module} is not installed: pip install 'tvm-iree-ext[{extra}]'"
-    return pytest.importorskip(module, reason=reason, exc_type=ImportError)
 
 
 def same(program, module, *arguments, rtol=0.0):

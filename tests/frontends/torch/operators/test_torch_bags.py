@@ -1,17 +1,10 @@
 """PyTorch's bags of embeddings, of one length and of others."""
 
 import pytest
+from torch_agreement import torch
 
 import tvm_iree_ext as ext
 
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
 WEIGHT = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 PADDING = 2
 

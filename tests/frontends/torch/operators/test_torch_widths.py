@@ -1,32 +1,13 @@
 """PyTorch's operators on floats of 16 bits, beside float64: rounded once at the end."""
 
 import pytest
+from torch_agreement import Several, torch
 
 import tvm_iree_ext as ext
-
-torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
-)
-pytest.importorskip(
-    "iree.turbine.aot",
-    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
-    exc_type=ImportError,
-)
-from tvm_iree_ext.frontends.torch import torch_decompositions  # noqa: E402, for it imports PyTorch
+from tvm_iree_ext.frontends.torch import torch_decompositions
 
 F = torch.nn.functional
 NARROW = [torch.float16, torch.bfloat16]
-
-
-class Several(torch.nn.Module):
-    """The results of a function."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments):
-        return self.function(*arguments)
 
 
 def rounds_once(function, *arguments):

@@ -14,42 +14,29 @@ _BORDER, _REFLECTION = 1, 2
 
 def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
     """Images or volumes; IREE's ignores how they are to be padded, and rounds halves up."""
+    extents = list(reversed(x.shape[2:]))  # the last axis first, as in the grid
     places = []
-    for axis, extent in enumerate(reversed(x.shape[2:])):
+    for axis, extent in enumerate(extents):
         span = extent - 1 if align_corners else extent
         places.append((grid[..., axis] + 1) * (span / 2) - (0 if align_corners else 0.5))
 
-    def pixels(at: Sequence[Any]) -> Any:
-        """The elements at whole places, the last axis first; beyond an edge as the padding says."""
-        extents = list(reversed(x.shape[2:]))
-        return _pixels(
-            x, [_padded(*one, padding, align_corners) for one in zip(at, extents, strict=True)]
-        )
+    def padded(at: Sequence[Any]) -> list[Any]:
+        return [_padded(*one, padding, align_corners) for one in zip(at, extents, strict=True)]
 
     if mode != _CUBIC:  # else each of the pixels that are read is padded for itself
-        extents = reversed(x.shape[2:])
-        places = [
-            _padded(*one, padding, align_corners) for one in zip(places, extents, strict=True)
-        ]
+        places = padded(places)
     if mode == _NEAREST:
         return _pixels(x, [place.round() for place in places])
     first = [place.floor() for place in places]
     parts = [place - start for place, start in zip(places, first, strict=True)]
     steps = range(-1, 3) if mode == _CUBIC else range(2)
-    weights = [
-        {step: _cubic_weight((part - step).abs()) for step in steps}
-        if mode == _CUBIC
-        else {0: 1 - part, 1: part}
-        for part in parts
-    ]
+    kernel = _cubic_weight if mode == _CUBIC else _linear_weight
+    weights = [[kernel((part - step).abs()) for step in steps] for part in parts]
     total: Any = 0
-    for corner in itertools.product(steps, repeat=len(places)):
-        at = [start + step for start, step in zip(first, corner, strict=True)]
-        weight = math.prod(
-            (of[step] for of, step in zip(weights, corner, strict=True)), start=torch.ones(())
-        )
-        taken = pixels(at) if mode == _CUBIC else _pixels(x, at)
-        total = total + taken * weight.to(x.dtype).unsqueeze(1)
+    for corner in itertools.product(range(len(steps)), repeat=len(places)):
+        at = [start + steps[step] for start, step in zip(first, corner, strict=True)]
+        weight: Any = math.prod(of[step] for of, step in zip(weights, corner, strict=True))
+        total = total + _pixels(x, padded(at) if mode == _CUBIC else at) * weight.unsqueeze(1)
     return total
 
 
@@ -65,6 +52,10 @@ def _padded(place: Any, extent: int, padding: int, align_corners: bool) -> Any:
         is_back = turns - 2 * (turns / 2).floor() != 0
         place = torch.where(is_back, span - rest, rest) + low
     return place if padding == 0 else place.clamp(0, extent - 1)
+
+
+def _linear_weight(away: Any) -> Any:
+    return 1 - away
 
 
 def _cubic_weight(away: Any) -> Any:
@@ -114,7 +105,6 @@ def _resized(reach: int) -> Callable[..., Any]:
     """Antialiased interpolation of images, as products by the weights of each axis."""
 
     def resized(x: Any, size: Sequence[int], align_corners: bool, *scales: float | None) -> Any:
-        wide = x.to(torch.float32) if x.dtype.itemsize < 4 else x
         for axis, (extent, wanted, given) in enumerate(
             zip(x.shape[2:], size, scales or (None, None), strict=True), 2
         ):
@@ -122,9 +112,9 @@ def _resized(reach: int) -> Callable[..., Any]:
                 scale = (extent - 1) / (wanted - 1) if wanted > 1 else 0.0
             else:
                 scale = 1 / given if given else extent / wanted
-            rows = _weights_of(extent, wanted, scale, reach).to(wide.dtype)
-            wide = torch.movedim(torch.movedim(wide, axis, -1) @ rows.T, -1, axis)
-        return wide.to(x.dtype)
+            rows = _weights_of(extent, wanted, scale, reach).to(x.dtype)
+            x = torch.movedim(torch.movedim(x, axis, -1) @ rows.T, -1, axis)
+        return x
 
     return resized
 

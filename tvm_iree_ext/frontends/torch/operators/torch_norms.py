@@ -89,10 +89,8 @@ def renorm(x: Any, p: float, axis: int, most: float) -> Any:
     """
     axis %= x.dim()
     others = [other for other in range(x.dim()) if other != axis]
-    dtype = torch.float32 if x.dtype.itemsize < 4 else x.dtype
-    norm = torch.linalg.vector_norm(x, p, others, keepdim=True, dtype=dtype)
-    scale = torch.where(norm > most, most / (norm + 1e-7), 1.0)  # 1e-7: ATen's renorm
-    return x * scale.to(x.dtype)
+    norm = torch.linalg.vector_norm(x, p, others, keepdim=True)
+    return x * torch.where(norm > most, most / (norm + 1e-7), 1.0)  # 1e-7: ATen's renorm
 
 
 NORMS: dict[Any, Callable[..., Any]] = {

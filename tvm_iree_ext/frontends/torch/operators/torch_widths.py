@@ -13,7 +13,7 @@ from torch.utils import _pytree
 _NARROW = (torch.float16, torch.bfloat16)
 
 _NORMS = """layer_norm native_layer_norm group_norm native_group_norm batch_norm instance_norm
-    _native_batch_norm_legit _native_batch_norm_legit_no_training rms_norm _fused_rms_norm
+    _native_batch_norm_legit _native_batch_norm_legit_no_training rms_norm _fused_rms_norm renorm
     softmax _softmax log_softmax _log_softmax _safe_softmax logsumexp logcumsumexp"""
 _ACTIVATIONS = """gelu silu sigmoid tanh mish softplus elu celu selu hardswish hardsigmoid glu
     leaky_relu logit log_sigmoid log_sigmoid_forward"""
@@ -22,7 +22,7 @@ _REDUCTIONS = """sum nansum mean var std var_mean std_mean prod norm linalg_vect
 _IMAGES = """avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
     adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d upsample_linear1d
     upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d grid_sampler grid_sampler_2d
-    grid_sampler_3d"""
+    grid_sampler_3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa"""
 _MATRICES = "matrix_exp linalg_matrix_exp addbmm"
 _LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy cross_entropy_loss
     binary_cross_entropy_with_logits nll_loss kl_div cdist _cdist_forward dist cosine_similarity
