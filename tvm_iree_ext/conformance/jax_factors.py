@@ -44,7 +44,8 @@ def _values(results: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _triangle(results: Sequence[np.ndarray]) -> list[np.ndarray]:
     form, unitary = results
     turned = unitary.conj().swapaxes(-1, -2)
-    return [unitary @ form @ turned, unitary @ turned, np.tril(form, -1)]
+    below = -1 if np.iscomplexobj(form) else -2  # real forms have pairs of rows
+    return [unitary @ form @ turned, unitary @ turned, np.tril(form, below)]
 
 
 def _singular(results: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -224,9 +224,39 @@ def test_eigenvalues_of_any_matrix():
     assert (np.tril(form, -1) == 0).all()
 
 
+@pytest.mark.long
+def test_schur_form_of_real_matrices():
+    """Pairs of conjugated values are blocks with one number twice; others stand alone.
+
+    Of any numbers, of small ones, of a permutation, whose values lie on a circle, of a symmetric
+    matrix, and of one element.
+    """
+    any_of = numbers(6, 6)
+    circle = np.roll(np.eye(6, dtype="float32"), 1, axis=0)
+    matrices = np.stack([any_of, any_of * np.float32(1e-30), circle, any_of + any_of.T])
+    single = numbers(1, 1)
+    program = program_of(
+        lambda *several: [part for one in several for part in jax.lax.linalg.schur(one)],
+        matrices,
+        single,
+    )
+    forms, turns, form, turn = program(matrices, single)
+    assert form == single and turn == 1
+    for matrix, form, turn in zip(matrices, forms, turns, strict=True):
+        near(turn @ form @ turn.T, matrix, "float32")
+        near(turn @ turn.T, np.eye(6), "float32")
+        assert (np.tril(form, -2) == 0).all()
+        below, above, values = np.diag(form, -1), np.diag(form, 1), np.diag(form)
+        is_pair = below != 0
+        assert not (is_pair[1:] & is_pair[:-1]).any()
+        assert (values[:-1] == values[1:])[is_pair].all()
+        assert (np.sign(below) != np.sign(above))[is_pair].all()
+    assert (np.diag(forms[3], -1) == 0).all()
+
+
 def test_what_has_no_form_is_refused_by_name():
-    with pytest.raises(MlirError, match=r"LAPACK's gees of real numbers, .*no form as products"):
-        ext.from_jax(jax.lax.linalg.schur, numbers(3, 3))
+    with pytest.raises(MlirError, match=r"LAPACK's sytrd of an upper triangle.*no form as products"):
+        ext.from_jax(lambda one: jax.lax.linalg.tridiagonal(one, lower=False), numbers(3, 3))
 
 
 def test_gradients_of_a_likelihood():

@@ -50,7 +50,9 @@ def without_lapack(text: str) -> str:
             given_types, result_types = (_types(one, _DTYPES[kind]) for one in (given, results))
             function = _function(_ALIASES.get(name, name), settings, result_types)
             batch = given_types[0].shape[: -1 if name == "gtsv" else -2]
-            functions[key] = _functions(function, given_types, len(batch), prefix)
+            functions[key] = _functions(
+                function, given_types, len(batch), prefix, is_one_by_one=name in _ONE_BY_ONE
+            )
         else:
             prefix = f"lapack_{[*functions].index(key)}_"
         return f"func.call @{prefix}main({operands}) : ({given}) -> {results}"
@@ -67,16 +69,22 @@ def _types(text: str, dtype: str) -> list[TensorType]:
 
 
 def _functions(
-    function: Callable[..., Any], given: Sequence[TensorType], batch: int, prefix: str
+    function: Callable[..., Any],
+    given: Sequence[TensorType],
+    batch: int,
+    prefix: str,
+    *,
+    is_one_by_one: bool,
 ) -> str:
     """A function of matrices, called ``main`` behind a prefix, and what it calls.
 
-    ``batch`` is how many dims are before those of a matrix.
+    ``batch`` is how many dims are before those of a matrix, whose matrices are computed together,
+    or one after the other.
     """
     import jax
 
     for _ in range(batch):
-        function = jax.vmap(function)
+        function = partial(jax.lax.map, function) if is_one_by_one else jax.vmap(function)
     with jax.enable_x64(any(one.dtype in ("float64", "complex128") for one in given)):
         structs = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in given]
         text = jax.jit(function, keep_unused=True).lower(*structs).as_text("stablehlo")
@@ -94,6 +102,7 @@ def _function(
         jax_jacobi,
         jax_linear_algebra,
         jax_schur,
+        jax_schur_real,
     )
 
     is_lower = settings.get("uplo") == "L"
@@ -146,14 +155,18 @@ def _function(
             )
         case "gees" if results[0].dtype.startswith("complex"):
             return jax_schur.schur
+        case "gees":
+            return jax_schur_real.schur
     raise MlirError(
         f"LAPACK's {name}{_LEFT.get(name, '')}, which JAX calls: it has no form as products and"
         f" loops here; those of {', '.join(_TAKEN)} have one"
     )
 
 
-_LEFT = {"gees": " of real numbers", "sytrd": " of an upper triangle"}
+_LEFT = {"sytrd": " of an upper triangle"}
 _ALIASES = {"heevd": "syevd", "hetrd": "sytrd", "ungqr": "orgqr", "unmqr": "ormqr"}
+_ONE_BY_ONE = ("gees", "geev")
+"""Routines that take as many steps as a matrix needs."""
 _TAKEN = (
     *("cholesky", "lu", "triangular_solve", "tridiagonal_solve", "qr", "ormqr", "hessenberg"),
     *("tridiagonal", "eigh", "svd", "eig", "schur"),

@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from tvm_iree_ext.frontends.lapack import jax_householder
 
-_MOST_STEPS = 30
+MOST_STEPS = 30
 """For each eigenvalue; three are usual."""
 
 
@@ -44,32 +44,17 @@ def _schur(matrix: Array) -> tuple[Array, Array, Array]:
         return matrix, jnp.ones_like(matrix), jnp.zeros((), jnp.int32)
     places = jnp.arange(size)
     is_finite = jnp.isfinite(jnp.abs(matrix)).all()
-    found, taus, _ = jax_householder.hessenberg(matrix)
-    inner = jax_householder.product(found[1:, :-1], taus)
-    unitary = jnp.eye(size, dtype=matrix.dtype).at[1:, 1:].set(inner)
-    eps = jnp.finfo(matrix.dtype).eps
+    matrix, scale = scaled(matrix)
+    form, unitary = hessenberg_form(matrix)
     norm = jnp.abs(matrix).max(initial=0)
 
-    def below(one: Array) -> Array:
-        """What stands before the diagonal in each row."""
-        return jnp.concatenate([jnp.zeros(1, one.dtype), jnp.diagonal(one, -1)])
-
-    def deflated(one: Array) -> Array:
-        """The matrix without elements below the diagonal that no longer count."""
-        diagonal = jnp.abs(jnp.diagonal(one))
-        beside = diagonal + jnp.concatenate([diagonal[:1], diagonal[:-1]])
-        bound = eps * jnp.where(beside > 0, beside, norm)
-        is_small = jnp.abs(below(one)) <= bound
-        is_below = places[:, None] == places + 1
-        return jnp.where(is_below & is_small[:, None], 0, one)
-
     def last(one: Array) -> Array:
-        return jnp.where(below(one) != 0, places, 0).max(initial=0)
+        return jnp.where(below_diagonal(one) != 0, places, 0).max(initial=0)
 
     def step(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, one, unitary = state
         high = last(one)
-        low = jnp.where((below(one) == 0) & (places <= high), places, 0).max()
+        low = jnp.where((below_diagonal(one) == 0) & (places <= high), places, 0).max()
         shift = _shift(one, high, count)
 
         def rotated(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -85,16 +70,50 @@ def _schur(matrix: Array) -> tuple[Array, Array, Array]:
             return _turned(one, k, cosine, sine), _turned(unitary, k, cosine, sine)
 
         one, unitary = lax.fori_loop(0, size - 1, rotated, (one, unitary))
-        return count + 1, deflated(one), unitary
+        return count + 1, deflated(one, norm), unitary
 
     def goes_on(state: tuple[Array, Array, Array]) -> Array:
         count, one, _ = state
-        return (count < _MOST_STEPS * size) & (last(one) > 0) & is_finite
+        return (count < MOST_STEPS * size) & (last(one) > 0) & is_finite
 
-    start = (jnp.zeros((), jnp.int32), deflated(jnp.triu(found, -1)), unitary)
-    _, found, unitary = lax.while_loop(goes_on, step, start)
-    none = jnp.where(is_finite & (last(found) == 0), 0, 1).astype(jnp.int32)
-    return jnp.triu(found), unitary, none
+    start = (jnp.zeros((), jnp.int32), deflated(form, norm), unitary)
+    _, form, unitary = lax.while_loop(goes_on, step, start)
+    none = jnp.where(is_finite & (last(form) == 0), 0, 1).astype(jnp.int32)
+    return jnp.triu(form) * scale, unitary, none
+
+
+def scaled(matrix: Array) -> tuple[Array, Array]:
+    """The matrix over a number, 1 but where products of elements would leave the type."""
+    norm = jnp.abs(matrix).max(initial=0)
+    info = jnp.finfo(matrix.dtype)
+    least = jnp.sqrt(info.tiny) / info.eps
+    is_off = (norm > 0) & ((norm < least) | (norm > 1 / least)) & jnp.isfinite(norm)
+    scale = jnp.where(is_off, norm, 1)
+    return matrix / scale.astype(matrix.dtype), scale
+
+
+def hessenberg_form(matrix: Array) -> tuple[Array, Array]:
+    """A matrix with 0 below its first subdiagonal, and the unitary matrix that it is seen in."""
+    size = matrix.shape[0]
+    form, taus, _ = jax_householder.hessenberg(matrix)
+    inner = jax_householder.product(form[1:, :-1], taus)
+    return jnp.triu(form, -1), jnp.eye(size, dtype=matrix.dtype).at[1:, 1:].set(inner)
+
+
+def below_diagonal(form: Array) -> Array:
+    """What stands before the diagonal in each row."""
+    return jnp.concatenate([jnp.zeros(1, form.dtype), jnp.diagonal(form, -1)])
+
+
+def deflated(form: Array, norm: Array) -> Array:
+    """A Hessenberg matrix without elements below the diagonal that no longer count."""
+    places = jnp.arange(form.shape[0])
+    diagonal = jnp.abs(jnp.diagonal(form))
+    beside = diagonal + jnp.concatenate([diagonal[:1], diagonal[:-1]])
+    bound = jnp.finfo(form.dtype).eps * jnp.where(beside > 0, beside, norm)
+    is_small = jnp.abs(below_diagonal(form)) <= bound
+    is_below = places[:, None] == places + 1
+    return jnp.where(is_below & is_small[:, None], 0, form)
 
 
 def _shift(one: Array, high: Array, count: Array) -> Array:
