@@ -3,6 +3,7 @@ import importlib
 import inspect
 import linecache
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ else:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_ADDRESS_SPACE = resource.getrlimit(resource.RLIMIT_AS)[0]
 
 pytest.register_assert_rewrite("agreement", "relax_programs")
 
@@ -52,6 +55,12 @@ def pytest_collection_finish() -> None:
     """Keep what stays to the end from the collector of cycles, which took a second each time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """A test that limits its process would fail others, which come after it there."""
+    assert resource.getrlimit(resource.RLIMIT_AS)[0] == _ADDRESS_SPACE, "memory is limited now"
 
 
 def _stack(context: int = 1) -> list[inspect.FrameInfo]:

@@ -46,7 +46,7 @@ def test_what_is_wrong_is_found(monkeypatch):
         raise IndexError("tuple index out of range")
 
     monkeypatch.setattr(mlir_fuzz, "import_program", fail)
-    finding = mlir_fuzz._tried(mlir_fuzz._FuzzTask(3, "module {}", build=False))
+    finding = mlir_fuzz._outcome(mlir_fuzz._FuzzTask(3, "module {}", build=False))
     assert finding == mlir_fuzz.FuzzFinding(3, "wrong", "IndexError: tuple index out of range")
 
 

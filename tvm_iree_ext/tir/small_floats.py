@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from tvm_iree_ext.tir import scale_bytes
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 
@@ -60,6 +61,9 @@ FORMATS = {
 }
 
 
+HELD_IN_BYTES = (*FORMATS, scale_bytes.NAME)
+
+
 def _word(value: int, lanes: int = 1) -> ir.Expr:
     return _each(tirx.const(value, "uint32"), lanes)
 
@@ -91,6 +95,8 @@ def widened(number: ir.Expr) -> ir.Expr:
 
 def decoded(pattern: ir.Expr, name: str) -> ir.Expr:
     """The number of a uint8 as float32, or those of a vector."""
+    if name == scale_bytes.NAME:
+        return scale_bytes.decoded(pattern)
     form, lanes = FORMATS[name], int(pattern.ty.dtype.lanes)
     word, nan = functools.partial(_word, lanes=lanes), _nan(lanes)
     wide = tirx.Cast(_typed("uint32", lanes), pattern)
@@ -152,6 +158,8 @@ def halved_pattern(byte: ir.Expr, name: str) -> ir.Expr:
 
 def encoded(number: ir.Expr, name: str) -> ir.Expr:
     """The pattern of a float32, as uint8."""
+    if name == scale_bytes.NAME:
+        return scale_bytes.encoded(number)
     form = FORMATS[name]
     wide = tirx.reinterpret("uint32", number)
     negative = (wide >> _word(31)) != _word(0)

@@ -63,7 +63,7 @@ class Element:
     @property
     def rounds_by_words(self) -> bool:
         """Whether a number is rounded by arithmetic on its bits, in which it stands often."""
-        return self.name in small_floats.FORMATS
+        return self.name in small_floats.HELD_IN_BYTES
 
     @property
     def numpy(self) -> np.dtype:
@@ -82,7 +82,7 @@ class Element:
         came = self.storage[0]
         if came == self.held:
             return stored
-        if self.name in small_floats.FORMATS:
+        if self.name in small_floats.HELD_IN_BYTES:
             return small_floats.decoded(stored, self.name)
         return cast(stored, self.held)
 
@@ -94,7 +94,7 @@ class Element:
         narrow = self._narrow(held)
         if narrow is not None:
             return narrow
-        if self.name in small_floats.FORMATS:
+        if self.name in small_floats.HELD_IN_BYTES:
             return small_floats.encoded(held, self.name)
         if want == "bfloat16":
             is_known = isinstance(held, tirx.FloatImm)
@@ -189,7 +189,7 @@ def element(name: str) -> Element:
         return Element(name, "float", int(name[-2:]), (name,), name)
     if name in ("float16", "bfloat16"):
         return Element(name, "float", 16, (name,), "float32")
-    if name in small_floats.FORMATS:
+    if name in small_floats.HELD_IN_BYTES:
         return Element(name, "float", 8, ("uint8",), "float32")
     if name in ("complex64", "complex128"):
         part = "float32" if name == "complex64" else "float64"
