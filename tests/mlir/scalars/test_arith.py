@@ -571,3 +571,24 @@ def test_a_chain_of_operations_grows_with_its_length(imported):
         sizes.append(sorted(len(one.script()) for one in kernels))
     for one, four, sixteen in zip(*sizes, strict=True):
         assert sixteen < 8 * max(four, one)
+
+
+def test_a_constant_beyond_the_largest_number_becomes_infinite(built):
+    program = built("""
+        func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+          %lowest = arith.constant -1.7976931348623157E+308 : f64
+          %least = arith.truncf %lowest : f64 to f32
+          %empty = tensor.empty() : tensor<2xf32>
+          %0 = linalg.generic {
+            indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+            iterator_types = ["parallel"]
+          } ins(%x : tensor<2xf32>) outs(%empty : tensor<2xf32>) {
+          ^bb0(%a: f32, %o: f32):
+            %1 = arith.minimumf %a, %least : f32
+            linalg.yield %1 : f32
+          } -> tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }
+    """)
+    (result,) = program(np.array([1, np.nan], "f4"))
+    np.testing.assert_array_equal(result, [-np.inf, np.nan])

@@ -6,6 +6,7 @@ Comparisons are written so that TVM's simplifier, for which x != x is false, kee
 from functools import partial
 from typing import Any
 
+import numpy as np
 import tvm_ffi
 from tvm import tirx
 
@@ -124,6 +125,9 @@ def _resized(context: arith.Context, op: form.ParsedOperation, operands: list[An
 
 
 def _cast(value: Expr, dtype: str) -> Expr:
+    if isinstance(value, tirx.FloatImm):  # TVM refuses constants beyond the largest
+        with np.errstate(over="ignore"):
+            return tirx.const(float(np.dtype(dtype).type(value.value)), dtype)
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 
