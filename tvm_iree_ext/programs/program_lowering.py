@@ -22,6 +22,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
 from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
 from tvm_iree_ext.programs.excess_precision import with_excess_precision
 from tvm_iree_ext.programs.folded_constants import SMALL_BYTES, fold_constants
+from tvm_iree_ext.programs.fusion.cast_values import keep_cast_values
 from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.fusion.meeting_elementwise import join_meeting_elementwise
@@ -104,7 +105,7 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     mod = fold_constants(mod, parameters)
     mod = PackWeights(mod, ops, parameters, target).run()
     places = KernelPlaces()
-    mod = fuse_into_reductions(repeat_cheap_elementwise(mod))
+    mod = keep_cast_values(fuse_into_reductions(repeat_cheap_elementwise(mod)))
     mod = relax_passes.fuse(mod, entries, places.note)
     mod = fuse_row_chains(mod, target, places.join)
     mod = relax.transform.DeadCodeElimination(entries)(mod)

@@ -24,7 +24,7 @@ def node_tests():
     return onnx_node_tests.loaded(
         *("affinegrid", "ai_onnx_ml.array_feature_extractor", "ai_onnx_ml.binarizer", "col2im"),
         *("compress", "cumprod", "det", "dft", "gru", "linear_attention", "lpnormalization"),
-        "lstm",
+        *("lstm", "unique"),
     )
 
 
@@ -47,6 +47,10 @@ def node_tests():
         ("test_l2normalization_axis_0", []),
         ("test_linear_attention_linear", []),  # a scan
         ("test_lstm_with_peepholes", ["sequence_lens"]),
+        ("test_unique_bfloat16_sorted_without_axis", []),
+        ("test_unique_length_1", []),
+        ("test_unique_not_sorted_without_axis", []),
+        ("test_unique_sorted_with_negative_axis", []),
     ],
 )
 def test_node_tests(node_tests, name, constants):
@@ -95,6 +99,32 @@ def test_rewritten_models_mean_the_same(text):
     for got, want in zip(evaluated(other, x), evaluated(read, x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
         assert got.dtype == want.dtype
+
+
+def unique(x, axis, *, is_sorted):
+    """As ONNX says it: by dictionaries."""
+    lines = x.ravel() if axis is None else np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+    keys = [tuple(np.atleast_1d(line).tolist()) for line in lines]
+    kinds = sorted({*keys}) if is_sorted else [*dict.fromkeys(keys)]
+    first = [keys.index(kind) for kind in kinds]
+    inverse, counts = [kinds.index(key) for key in keys], [keys.count(kind) for kind in kinds]
+    return x.ravel()[first] if axis is None else x.take(first, axis), first, inverse, counts
+
+
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_unique_by_others_means_the_same(axis, is_sorted):
+    said = "" if axis is None else f"axis = {axis}, "
+    text = (
+        f"g (int64[6, 2] x) => (int64[{'a' if axis is None else 'a, b'}] y, int64[c] i,"
+        f" int64[d] v, int64[e] n) {{ y, i, v, n = Unique <{said}sorted = {is_sorted}> (x) }}"
+    )
+    other = rewritten(read_model(model(text, 27)), {"Unique"}, REWRITES)
+    for seed in range(8):
+        x = np.random.default_rng(seed).integers(-1, 2, (6, 2))
+        wanted = unique(x, axis, is_sorted=is_sorted)
+        for got, want in zip(evaluated(other, x), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 def test_extents_that_are_known_are_computed():

@@ -83,6 +83,7 @@ OF_IREE: Mapping[str, Fault] = {
     "SoftmaxCrossEntropyLoss": _takes(2),  # weights: infinite
     "SpaceToDepth": _has("mode", b"CRD"),  # as if it were DCR
     "SplitToSequence": _always,  # one part
+    "Unique": _always,  # refused, and of bfloat16 without a name
 }
 
 OF_TVM: Mapping[str, Fault] = {

@@ -27,6 +27,7 @@ from tvm_iree_ext.frontends.onnx.onnx_rewriting import (
     Writer,
     given,
 )
+from tvm_iree_ext.frontends.onnx.onnx_unique import rewrite_unique
 from tvm_iree_ext.frontends.onnx.onnx_unrolled import rewrite_loop, rewrite_scan
 
 _LARGEST_DFT = 4096
@@ -298,5 +299,6 @@ REWRITES: Mapping[str, Rewrite] = {
     "Resize": rewrite_resize,
     "Scan": rewrite_scan,
     "TensorScatter": _tensor_scatter,
+    "Unique": rewrite_unique,
 }
 """Operators, and what writes each."""
