@@ -9,6 +9,7 @@ from tvm_iree_ext.mlir.dialects.cf_assert import ASSERTS
 from tvm_iree_ext.mlir.dialects.check_dialect import CHECKS
 from tvm_iree_ext.mlir.dialects.func_dialect import CALLS
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import LINALG_EXT
+from tvm_iree_ext.mlir.dialects.iree_linalg_ext_affine import AFFINE
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext_im2col import IM2COL
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext_moves import MOVES
 from tvm_iree_ext.mlir.dialects.iree_vector_ext import VECTOR_EXT
@@ -55,6 +56,7 @@ HANDLERS: dict[str, Handler] = {
     **BITCASTS,
     **SLICES,
     **LINALG_EXT,
+    **AFFINE,
     **IM2COL,
     **MOVES,
     **VECTOR,

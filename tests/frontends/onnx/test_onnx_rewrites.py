@@ -5,6 +5,7 @@ import onnx_node_tests
 import pytest
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.frontends.onnx.onnx_folding import folded
 from tvm_iree_ext.frontends.onnx.onnx_model import read_model
 from tvm_iree_ext.frontends.onnx.onnx_rewrites import REWRITES
@@ -99,6 +100,15 @@ def test_rewritten_models_mean_the_same(text):
     for got, want in zip(evaluated(other, x), evaluated(read, x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
         assert got.dtype == want.dtype
+
+
+@pytest.mark.parametrize("kind", ["float", "float16", "bfloat16", "double"])
+def test_floats_become_bytes_without_sign(kind):
+    text = f"g ({kind}[4] x) => (uint8[4] y) {{ y = Cast <to = 2> (x) }}"
+    program = ext.from_onnx(model(text))
+    dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
+    x = np.array([0, 127.9, 128, 255]).astype(numpy_dtype(dtype))
+    np.testing.assert_array_equal(program(x), np.trunc(x.astype("f8")))
 
 
 def unique(x, axis, *, is_sorted):

@@ -67,9 +67,17 @@ def _saturates(node: Any, values: Values) -> bool:
     return str(kind) in FLOATS8 and Attributes(node)("saturate", 1) != 0
 
 
+def is_cast_to_bytes(node: Any, values: Values) -> bool:
+    """Whether it makes uint8 of floats: IREE's front end takes that for int8."""
+    from onnx import TensorProto as kinds
+
+    floats = (kinds.FLOAT, kinds.FLOAT16, kinds.BFLOAT16, kinds.DOUBLE)
+    return Attributes(node)("to") == kinds.UINT8 and values.kind(node.input[0]) in floats
+
+
 OF_IREE: Mapping[str, Fault] = {
     "AveragePool": _has("ceil_mode", 1),  # the divisor counts what lies beyond the padding
-    "Cast": _saturates,  # NaN or infinite beyond the largest
+    "Cast": _any(_saturates, is_cast_to_bytes),  # NaN or infinite beyond the largest
     "CastLike": _always,  # as Cast; its definition says the type
     "Det": _always,  # NaN where a pivot is 0
     "DynamicQuantizeLinear": _always,

@@ -25,6 +25,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     plain,
 )
 from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, emit, is_projection
+from tvm_iree_ext.mlir.dialects.made_blocks import MadeBlock
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 
@@ -86,7 +87,7 @@ def arg_extreme(scope: Scope, loops: Loops) -> list[Value] | None:
 
     integer, boolean = form.ParsedScalarType(places.element.name), form.ParsedScalarType("bool")
     index = form.ParsedScalarType("index")
-    block = _Block([kind, kind, integer])
+    block = MadeBlock([kind, kind, integer])
     here, best, first = block.arguments
     if is_float:
         same = block.op("arith.cmpf", [here, best], boolean, predicate=1)
@@ -122,39 +123,6 @@ def note_counting(scope: Scope, loops: Loops, results: Sequence[Value]) -> None:
     if len(results) == 1 and last.operands == operations[-1].results:
         axis = _axis_of(loops.output_maps[0], int(operations[0].attributes["dim"]))
         scope.function.counted[id(results[0])] = axis, results[0]
-
-
-class _Block:
-    """A region that is made up."""
-
-    def __init__(self, kinds: Sequence[form.ParsedScalarType]) -> None:
-        self.arguments = [
-            form.ParsedValue(kind, f"%arg{place}") for place, kind in enumerate(kinds)
-        ]
-        self._operations: list[form.ParsedOperation] = []
-
-    def op(
-        self,
-        name: str,
-        operands: list[form.ParsedValue],
-        kind: form.ParsedScalarType,
-        **attributes: Any,
-    ) -> form.ParsedValue:
-        """The result of an operation that is added."""
-        result = form.ParsedValue(kind, f"%{len(self._operations)}")
-        where = form.Location(0, 0)
-        made = form.ParsedOperation(name, operands, [result], attributes, [], where)
-        self._operations.append(made)
-        return result
-
-    def finish(self, value: form.ParsedValue) -> None:
-        """Yield a value."""
-        last = form.ParsedOperation("linalg.yield", [value], [], {}, [], form.Location(0, 0))
-        self._operations.append(last)
-
-    def made(self) -> form.ParsedBlock:
-        """The region's block."""
-        return form.ParsedBlock(self.arguments, self._operations)
 
 
 def _line_of(scope: Scope, loops: Loops) -> _ArgExtremeLine | None:
