@@ -17,7 +17,9 @@ from tvm_iree_ext.conformance.judging import judged
 from tvm_iree_ext.conformance.outcomes import SuiteCase, Verdict
 from tvm_iree_ext.frontends.torch.torch_modules import from_torch
 
-_SAMPLES = {"float32": 2, "bfloat16": 1, "int64": 1, "bool": 1}
+_SAMPLES = {"float32": 2, "bfloat16": 1, "int64": 1, "bool": 1} | dict.fromkeys(
+    ("float16", "float64", "complex64", "complex128", "int32", "int16", "int8", "uint8"), 1
+)
 """How many samples of an operator or a module are cases, by type."""
 
 _UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",

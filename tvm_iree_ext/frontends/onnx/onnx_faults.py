@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvm_iree_ext.base.dtypes import FLOATS8
+from tvm_iree_ext.frontends.onnx.onnx_integers import INTEGERS
 from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel
 from tvm_iree_ext.frontends.onnx.onnx_resize import is_slow
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import Attributes, NotRewritten, Values
@@ -67,17 +68,12 @@ def _saturates(node: Any, values: Values) -> bool:
     return str(kind) in FLOATS8 and Attributes(node)("saturate", 1) != 0
 
 
-def is_cast_to_bytes(node: Any, values: Values) -> bool:
-    """Whether it makes uint8 of floats: IREE's front end takes that for int8."""
-    from onnx import TensorProto as kinds
-
-    floats = (kinds.FLOAT, kinds.FLOAT16, kinds.BFLOAT16, kinds.DOUBLE)
-    return Attributes(node)("to") == kinds.UINT8 and values.kind(node.input[0]) in floats
-
+_OF_INTEGERS = {op: condition for op, (condition, _) in INTEGERS.items()}
 
 OF_IREE: Mapping[str, Fault] = {
     "AveragePool": _has("ceil_mode", 1),  # the divisor counts what lies beyond the padding
-    "Cast": _any(_saturates, is_cast_to_bytes),  # NaN or infinite beyond the largest
+    **_OF_INTEGERS,
+    "Cast": _any(_saturates, _OF_INTEGERS["Cast"]),  # NaN or infinite beyond the largest
     "CastLike": _always,  # as Cast; its definition says the type
     "Det": _always,  # NaN where a pivot is 0
     "DynamicQuantizeLinear": _always,

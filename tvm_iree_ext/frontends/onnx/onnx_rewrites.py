@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends.onnx.onnx_faults import is_cast_to_bytes
+from tvm_iree_ext.frontends.onnx.onnx_integers import INTEGER_REWRITES
 from tvm_iree_ext.frontends.onnx.onnx_quantized import (
     dequantize,
     quantize,
@@ -33,16 +33,6 @@ from tvm_iree_ext.frontends.onnx.onnx_unrolled import rewrite_loop, rewrite_scan
 
 _LARGEST_DFT = 4096
 _LARGEST_MATRIX = 16
-
-
-def _cast(node: Any, values: Values, write: Writer) -> None:
-    """Floats to uint8 by way of int32."""
-    import onnx
-
-    if not is_cast_to_bytes(node, values):
-        raise NotRewritten("other types")
-    whole = write("Cast", node.input[0], to=onnx.TensorProto.INT32)
-    write.give(write("Cast", whole, to=onnx.TensorProto.UINT8))
 
 
 def _cast_like(node: Any, values: Values, write: Writer) -> None:
@@ -289,9 +279,9 @@ def _tensor_scatter(node: Any, values: Values, write: Writer) -> None:
 
 
 REWRITES: Mapping[str, Rewrite] = {
+    **INTEGER_REWRITES,
     "ArrayFeatureExtractor": _array_features,
     "Binarizer": _binarizer,
-    "Cast": _cast,
     "CastLike": _cast_like,
     "Col2Im": _col2im,
     "Compress": _compress,

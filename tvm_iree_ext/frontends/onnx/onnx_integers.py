@@ -1,0 +1,111 @@
+"""Integers that IREE's front end computes as others: unsigned ones with sign, large ones as floats.
+
+An operator is here where its results differed from ``onnx.reference`` for numbers of the type's
+whole range (IREE 3.13.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from tvm_iree_ext.frontends.onnx.onnx_rewriting import (
+    Attributes,
+    NotRewritten,
+    Rewrite,
+    Values,
+    Writer,
+    given,
+)
+
+Condition: TypeAlias = Callable[[Any, Values], bool]
+
+_UINT8, _UINT16, _INT32, _INT64, _UINT32, _UINT64 = 2, 4, 6, 7, 12, 13
+_FLOATS = (1, 10, 11, 16)
+"""As ``onnx.TensorProto`` numbers them."""
+
+
+def _kind(name: str, values: Values) -> int:
+    """A type's number; 0 where it is not known."""
+    try:
+        return values.kind(name)
+    except NotRewritten:
+        return 0
+
+
+def _is_of(*kinds: int) -> Condition:
+    """Whether the first input is of one of these types."""
+    return lambda node, values: _kind(node.input[0], values) in kinds
+
+
+def _makes_bytes(node: Any, values: Values) -> bool:
+    """Whether floats become uint8, which the front end takes for int8."""
+    return Attributes(node)("to") == _UINT8 and _is_of(*_FLOATS)(node, values)
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    return {one.name: Attributes(node)(one.name) for one in node.attribute}
+
+
+def _by_int32(node: Any, _values: Values, write: Writer) -> None:
+    write.give(write("Cast", write("Cast", node.input[0], to=_INT32), to=_UINT8))
+
+
+def _unchanged(node: Any, _values: Values, write: Writer) -> None:
+    write.give(node.input[0])
+
+
+def _from_zero(node: Any, _values: Values, write: Writer) -> None:
+    x = node.input[0]
+    write.give(write("Sub", write("CastLike", write.constant(0, "i8"), x), x))
+
+
+def _between(node: Any, _values: Values, write: Writer) -> None:
+    found = node.input[0]
+    for place, op in ((1, "Max"), (2, "Min")):
+        if bound := given(node, place):
+            found = write(op, found, bound)
+    write.give(found)
+
+
+def _sum(node: Any, _values: Values, write: Writer) -> None:
+    write.give(write("ReduceSum", *node.input, **_attributes(node)))
+
+
+def _with_sign(node: Any, values: Values, write: Writer) -> None:
+    """TopK of int64, which holds the numbers, or of 64 bits others in the same order."""
+    x, kind = node.input[0], values.kind(node.input[0])
+    half = write.constant(1 << 63, "u8")
+    if kind == _UINT64:
+        x = write("BitwiseXor", x, half)
+    ordered = write("Cast", x, to=_INT64)
+    found, places = write.several("TopK", [ordered, node.input[1]], 2, **_attributes(node))
+    found = write("Cast", found, to=kind)
+    write.give(write("BitwiseXor", found, half) if kind == _UINT64 else found)
+    write.give(places, 1)
+
+
+_IS_UNSIGNED = _is_of(_UINT8, _UINT16, _UINT32, _UINT64)
+
+INTEGERS: Mapping[str, tuple[Condition, Rewrite]] = {
+    "Abs": (_IS_UNSIGNED, _unchanged),
+    "Cast": (_makes_bytes, _by_int32),
+    "Clip": (_IS_UNSIGNED, _between),
+    "Neg": (_is_of(_INT32, _INT64), _from_zero),
+    "PRelu": (_IS_UNSIGNED, _unchanged),
+    "ReduceL1": (_IS_UNSIGNED, _sum),
+    "TopK": (_IS_UNSIGNED, _with_sign),
+}
+"""Operators, which of their nodes the front end computes wrongly, and what writes these."""
+
+
+def _only(condition: Condition, rewrite: Rewrite) -> Rewrite:
+    def rewrite_those(node: Any, values: Values, write: Writer) -> None:
+        if not condition(node, values):
+            raise NotRewritten("other types")
+        rewrite(node, values, write)
+
+    return rewrite_those
+
+
+INTEGER_REWRITES: Mapping[str, Rewrite] = {op: _only(*both) for op, both in INTEGERS.items()}
