@@ -72,16 +72,20 @@ def _sum(node: Any, _values: Values, write: Writer) -> None:
     write.give(write("ReduceSum", *node.input, **_attributes(node)))
 
 
+def _at_most_one(node: Any, _values: Values, write: Writer) -> None:
+    x = node.input[0]
+    write.give(write("Min", x, write("CastLike", write.constant(1, "i8"), x)))
+
+
 def _with_sign(node: Any, values: Values, write: Writer) -> None:
     """TopK of int64, which holds the numbers, or of 64 bits others in the same order."""
-    x, kind = node.input[0], values.kind(node.input[0])
-    half = write.constant(1 << 63, "u8")
-    if kind == _UINT64:
-        x = write("BitwiseXor", x, half)
-    ordered = write("Cast", x, to=_INT64)
-    found, places = write.several("TopK", [ordered, node.input[1]], 2, **_attributes(node))
-    found = write("Cast", found, to=kind)
-    write.give(write("BitwiseXor", found, half) if kind == _UINT64 else found)
+    x, said = node.input[0], _attributes(node)
+    numbers = x
+    if values.kind(x) == _UINT64:
+        numbers = write("BitwiseXor", x, write.constant(1 << 63, "u8"))
+    ordered = write("Cast", numbers, to=_INT64)
+    _, places = write.several("TopK", [ordered, node.input[1]], 2, **said)
+    write.give(write("GatherElements", x, places, axis=said.get("axis", -1)))
     write.give(places, 1)
 
 
@@ -94,6 +98,7 @@ INTEGERS: Mapping[str, tuple[Condition, Rewrite]] = {
     "Neg": (_is_of(_INT32, _INT64), _from_zero),
     "PRelu": (_IS_UNSIGNED, _unchanged),
     "ReduceL1": (_IS_UNSIGNED, _sum),
+    "Sign": (_IS_UNSIGNED, _at_most_one),
     "TopK": (_IS_UNSIGNED, _with_sign),
 }
 """Operators, which of their nodes the front end computes wrongly, and what writes these."""
