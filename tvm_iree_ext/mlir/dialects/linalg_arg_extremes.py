@@ -75,7 +75,7 @@ def arg_extreme(scope: Scope, loops: Loops) -> list[Value] | None:
     out, places = loops.outputs
     is_float = line.values.element.is_float
     kind = form.ParsedScalarType(line.values.element.name)
-    block = _Block([kind, kind])
+    block = MadeBlock([kind, kind])
     prefix = "arith.maximumf" if is_float else "arith.maxsi"
     name = prefix if line.name == "max" else prefix.replace("max", "min")
     block.finish(block.op(name, [*block.arguments], kind))
