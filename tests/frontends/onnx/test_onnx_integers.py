@@ -16,12 +16,14 @@ NODES = {
     "Neg": "y = Neg(x)",
     "PRelu": "y = PRelu(x, x)",
     "ReduceL1": "axes = Constant <value_ints = [1]> () y = ReduceL1 <keepdims = 1> (x, axes)",
+    "ScatterND": "place = Constant <value = int64[3, 1] {0, 2, 0}> ()"
+    ' y = ScatterND <reduction = "max"> (x, place, x)',
     "Sign": "y = Sign(x)",
     "TopK": "count = Constant <value_ints = [2]> () y, place = TopK(x, count)",
 }
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 CASES = [
-    *((op, kind) for op in ("Abs", "Clip", "Sign", "TopK") for kind in UNSIGNED),
+    *((op, kind) for op in ("Abs", "Clip", "ScatterND", "Sign", "TopK") for kind in UNSIGNED),
     *((op, kind) for op in ("PRelu", "ReduceL1") for kind in UNSIGNED[2:]),
     *(("Neg", kind) for kind in ("int32", "int64")),
 ]

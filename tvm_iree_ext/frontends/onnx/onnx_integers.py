@@ -21,8 +21,12 @@ from tvm_iree_ext.frontends.onnx.onnx_rewriting import (
 Condition: TypeAlias = Callable[[Any, Values], bool]
 
 _UINT8, _UINT16, _INT32, _INT64, _UINT32, _UINT64 = 2, 4, 6, 7, 12, 13
-_FLOATS = (1, 10, 11, 16)
+_BOOL, _FLOATS = 9, (1, 10, 11, 16)
 """As ``onnx.TensorProto`` numbers them."""
+
+
+_BITS = {_UINT8: 8, _UINT16: 16, _UINT32: 32, _UINT64: 64}
+"""The bits of unsigned integers."""
 
 
 def _kind(name: str, values: Values) -> int:
@@ -89,7 +93,41 @@ def _with_sign(node: Any, values: Values, write: Writer) -> None:
     write.give(places, 1)
 
 
-_IS_UNSIGNED = _is_of(_UINT8, _UINT16, _UINT32, _UINT64)
+_FLIPPED = "of numbers whose highest bit is flipped"
+"""What the note of a node says that is right as it is."""
+
+
+def _is_reduced(node: Any, values: Values) -> bool:
+    """Whether a scatter combines bools, or takes the larger or smaller unsigned number."""
+    kind, how = _kind(node.input[0], values), Attributes(node).text("reduction", "none")
+    if kind == _BOOL:
+        return how != "none"
+    return kind in _BITS and how in ("max", "min") and node.doc_string != _FLIPPED
+
+
+def _scatter(node: Any, values: Values, write: Writer) -> None:
+    """Of bools as int32; unsigned numbers have the order of those with sign when half is taken off,
+    which is to flip their highest bit."""
+    (x, places, updates), kind = node.input, values.kind(node.input[0])
+
+    def changed(name: str) -> str:
+        if kind == _BOOL:
+            return write("Cast", name, to=_INT32)
+        bits = _BITS[kind]
+        return write("BitwiseXor", name, write.constant(1 << bits - 1, f"u{bits // 8}"))
+
+    found = write(
+        node.op_type,
+        changed(x),
+        places,
+        changed(updates),
+        doc_string="" if kind == _BOOL else _FLIPPED,
+        **_attributes(node),
+    )
+    write.give(write("Cast", found, to=_BOOL) if kind == _BOOL else changed(found))
+
+
+_IS_UNSIGNED = _is_of(*_BITS)
 
 INTEGERS: Mapping[str, tuple[Condition, Rewrite]] = {
     "Abs": (_IS_UNSIGNED, _unchanged),
@@ -98,6 +136,8 @@ INTEGERS: Mapping[str, tuple[Condition, Rewrite]] = {
     "Neg": (_is_of(_INT32, _INT64), _from_zero),
     "PRelu": (_IS_UNSIGNED, _unchanged),
     "ReduceL1": (_IS_UNSIGNED, _sum),
+    "ScatterElements": (_is_reduced, _scatter),
+    "ScatterND": (_is_reduced, _scatter),
     "Sign": (_IS_UNSIGNED, _at_most_one),
     "TopK": (_IS_UNSIGNED, _with_sign),
 }

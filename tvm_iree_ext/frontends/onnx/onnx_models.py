@@ -89,9 +89,13 @@ def taken_by(model: OnnxModel) -> tuple[str, Imported, OnnxModel]:
     raise OnnxError("no front end takes the model" + hint + "\n" + "\n".join(reasons))
 
 
+_MOST_TURNS = 64
+"""How often operators are replaced: each turn is of at least one more kind of them."""
+
+
 def _through(door: Callable[[OnnxModel], Imported], model: OnnxModel) -> tuple[Imported, OnnxModel]:
     """A model through a front end, with the operators that it refuses by their definitions."""
-    while True:
+    for _ in range(_MOST_TURNS):
         try:
             return door(model), model
         except FrontEndRefusal as refusal:
@@ -99,6 +103,7 @@ def _through(door: Callable[[OnnxModel], Imported], model: OnnxModel) -> tuple[I
             if taken is None:
                 raise
             model = taken
+    return door(model), model
 
 
 def _replaced(model: OnnxModel, operators: frozenset[str]) -> OnnxModel | None:
