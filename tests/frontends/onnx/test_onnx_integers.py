@@ -13,6 +13,8 @@ NODES = {
     "Abs": "y = Abs(x)",
     "Clip": "low = Constant <value_int = 2> () high = Constant <value_int = 100> ()"
     " lower = CastLike(low, x) upper = CastLike(high, x) y = Clip(x, lower, upper)",
+    "MaxPool": "last = Constant <value_ints = [0]> () z = Unsqueeze(x, last)"
+    " p = MaxPool <kernel_shape = [2]> (z) y = Squeeze(p, last)",
     "Neg": "y = Neg(x)",
     "PRelu": "y = PRelu(x, x)",
     "ReduceL1": "axes = Constant <value_ints = [1]> () y = ReduceL1 <keepdims = 1> (x, axes)",
@@ -25,6 +27,7 @@ UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 CASES = [
     *((op, kind) for op in ("Abs", "Clip", "ScatterND", "Sign", "TopK") for kind in UNSIGNED),
     *((op, kind) for op in ("PRelu", "ReduceL1") for kind in UNSIGNED[2:]),
+    ("MaxPool", "uint8"),
     *(("Neg", kind) for kind in ("int32", "int64")),
 ]
 

@@ -21,7 +21,7 @@ from tvm_iree_ext.frontends.onnx.onnx_rewriting import (
 Condition: TypeAlias = Callable[[Any, Values], bool]
 
 _UINT8, _UINT16, _INT32, _INT64, _UINT32, _UINT64 = 2, 4, 6, 7, 12, 13
-_BOOL, _FLOATS = 9, (1, 10, 11, 16)
+_BOOL, _FLOAT, _FLOATS = 9, 1, (1, 10, 11, 16)
 """As ``onnx.TensorProto`` numbers them."""
 
 
@@ -74,6 +74,16 @@ def _between(node: Any, _values: Values, write: Writer) -> None:
 
 def _sum(node: Any, _values: Values, write: Writer) -> None:
     write.give(write("ReduceSum", *node.input, **_attributes(node)))
+
+
+def _as_floats(node: Any, values: Values, write: Writer) -> None:
+    """MaxPool of bytes: float32 holds each."""
+    x, kind = node.input[0], values.kind(node.input[0])
+    outputs = len(node.output)
+    found = write.several("MaxPool", [write("Cast", x, to=_FLOAT)], outputs, **_attributes(node))
+    write.give(write("Cast", write("Cast", found[0], to=_INT32), to=kind))
+    for place in range(1, outputs):
+        write.give(found[place], place)
 
 
 def _at_most_one(node: Any, _values: Values, write: Writer) -> None:
@@ -133,6 +143,7 @@ INTEGERS: Mapping[str, tuple[Condition, Rewrite]] = {
     "Abs": (_IS_UNSIGNED, _unchanged),
     "Cast": (_makes_bytes, _by_int32),
     "Clip": (_IS_UNSIGNED, _between),
+    "MaxPool": (_is_of(_UINT8), _as_floats),
     "Neg": (_is_of(_INT32, _INT64), _from_zero),
     "PRelu": (_IS_UNSIGNED, _unchanged),
     "ReduceL1": (_IS_UNSIGNED, _sum),

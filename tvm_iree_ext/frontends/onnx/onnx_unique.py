@@ -13,7 +13,9 @@ import numpy as np
 
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import Attributes, NotRewritten, Values, Writer
 
-_INT64, _FLOAT32, _BFLOAT16 = 7, 1, 16  # as onnx.TensorProto numbers them
+_FLOAT32, _INT32, _INT64, _BOOL, _BFLOAT16 = 1, 6, 7, 9, 16  # as onnx.TensorProto numbers them
+_WIDER = {_BFLOAT16: _FLOAT32, _BOOL: _INT32}
+"""Types that are not sorted, or of which the front end takes True for less than False."""
 _END = np.iinfo("i8").max
 _MOST_PAIRS = 1 << 26  # of elements that are compared, at most
 
@@ -30,7 +32,8 @@ def rewrite_unique(node: Any, values: Values, write: Writer) -> None:
     axis %= len(shape)
     count = shape[axis]
     places = write.constant(np.arange(count), "i8")
-    numbers = write("Cast", x, to=_FLOAT32) if values.kind(node.input[0]) == _BFLOAT16 else x
+    wider = _WIDER.get(values.kind(node.input[0]))
+    numbers = write("Cast", x, to=wider) if wider else x
     order, begins = (_by_sorting if len(shape) == 1 else _by_pairs)(numbers, shape, axis, write)
     group = write("Sub", _running(write("Cast", begins, to=_INT64), write), _one(write))
     group = write("ScatterElements", write.constant(np.zeros(count), "i8"), order, group)
