@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends.torch.base.torch_bits import BITS
 from tvm_iree_ext.frontends.torch.base.torch_loops import graphs_of
+from tvm_iree_ext.frontends.torch.base.torch_unsigned import to_dtype
 from tvm_iree_ext.frontends.torch.linear_algebra.torch_linear_algebra import LINEAR_ALGEBRA
 from tvm_iree_ext.frontends.torch.linear_algebra.torch_spectra import SPECTRA
 from tvm_iree_ext.frontends.torch.operators.torch_bags import BAGS, tell_length
@@ -104,7 +105,8 @@ def replaced(program: Any) -> Any:
         elif node.target in VIEWS:
             tell_extent(node)
         is_wide = not is_narrow(node)
-        by = _other(node.target) or VIEWS.get(node.target, node.target)
+        other = None if is_taken(node) else _other(node.target)
+        by = other or VIEWS.get(node.target, node.target)
         node.target = by if is_wide else widened(by, node)
     if not nodes:
         return program
@@ -479,13 +481,6 @@ def _log_of_sum(a: Any, b: Any) -> Any:
 def converted(x: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
     """Floats beyond a narrow integer type wrap, as they do in PyTorch."""
     dtype = dtype or x.dtype
-    for wide in (torch.uint16, torch.uint64):
-        if wide in (x.dtype, dtype) and x.dtype is not dtype:
-            raise MlirError(
-                f"a conversion of {str(x.dtype).removeprefix('torch.')} to"
-                f" {str(dtype).removeprefix('torch.')} ends IREE's compiler; int32 and int64"
-                " are supported"
-            )
     if dtype.is_complex:
         return complex_of(x, dtype)
     if x.is_complex():
@@ -493,4 +488,4 @@ def converted(x: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
     narrow = (torch.uint8, torch.int8, torch.int16, torch.uint32)
     if x.is_floating_point() and dtype in narrow:
         x = x.to(torch.int64)
-    return x.to(dtype)
+    return to_dtype(x, dtype)

@@ -159,10 +159,28 @@ _POWERS: dict[float, Callable[[Any], Any]] = {
 
 
 def power(x: Any, exponent: Any) -> Any:
-    """Roots, squares and cubes are such, also of infinities and zeros."""
+    """Roots, squares and cubes are such, also of infinities and zeros; others of whole numbers are
+    products."""
+    kind = torch.result_type(x, exponent)
+    if (
+        isinstance(exponent, int)
+        and exponent >= 0
+        and not (kind.is_floating_point or kind.is_complex)
+    ):
+        return _product(x.to(kind), exponent)
     if x.is_floating_point() and isinstance(exponent, int | float) and exponent in _POWERS:
         return _POWERS[exponent](x)
     return torch.pow(x, exponent)
+
+
+def _product(x: Any, count: int) -> Any:
+    """So many of a number, by squares."""
+    found = torch.ones_like(x)
+    while count:
+        found = found * x if count & 1 else found
+        count >>= 1
+        x = x * x if count else x
+    return found
 
 
 def polar(length: Any, angle: Any) -> Any:

@@ -202,6 +202,11 @@ def isin(elements: Any, others: Any, *, assume_unique: bool = False, invert: boo
     return torch.logical_not(found) if invert else found
 
 
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """Of whole numbers of any type as of those of 64 bits."""
+    return torch.bincount(x.to(torch.int64), weights, minlength)
+
+
 def histc(x: Any, bins: int = 100, least: float = 0, most: float = 0) -> Any:
     """Counts of a range's equal parts; of an empty range, of all that there is."""
     flat = x.reshape(-1)
@@ -251,7 +256,7 @@ def _histogram_of_parts(
     return _histogram(x, bounds, weight=weight, density=density)
 
 
-def _unique(x: Any, is_sorted: bool, inverse: bool = False, counts: bool = False) -> Any:
+def _unique(x: Any, is_sorted: bool = True, inverse: bool = False, counts: bool = False) -> Any:
     """How many they are, data says."""
     flat = x.reshape(-1)
     values, order = sort(flat, 0)
@@ -309,6 +314,7 @@ STATISTICS: dict[Any, Callable[..., Any]] = {
     aten.isin.Tensor_Tensor: isin,
     aten.isin.Tensor_Scalar: isin,
     aten.isin.Scalar_Tensor: isin,
+    aten.bincount.default: bincount,
     aten.histc.default: histc,
     aten.histogram.bin_ct: _histogram_of_parts,
     aten.histogram.bins_tensor: _histogram,

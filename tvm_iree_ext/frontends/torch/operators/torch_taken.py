@@ -59,7 +59,10 @@ def _is_of_two(operator: Any) -> bool:
 
 
 def _is_no_root(power: Any) -> bool:
-    return power.args[1] not in (0.5, -0.5) or not _operand_type(power).is_floating_point
+    kind = _operand_type(power)
+    if not (kind.is_floating_point or kind.is_complex):
+        return not isinstance(power.args[1], int)
+    return power.args[1] not in (0.5, -0.5) or kind.is_complex
 
 
 def _is_no_integer(operator: Any) -> bool:
@@ -81,6 +84,7 @@ def _is_batch(pool: Any) -> bool:
 
 _TAKEN: dict[Any, Callable[[Any], bool]] = {
     **dict.fromkeys(REDUCTIONS, _has_axes),
+    aten.bincount.default: lambda node: _operand_type(node) is torch.int64,
     aten.eq.Tensor: _is_of_two,
     aten.sub.Tensor: _is_of_two,
     aten.pow.Tensor_Scalar: _is_no_root,
