@@ -1,10 +1,9 @@
 """PyTorch's operators, beside eager PyTorch: what IREE's front end alone computes wrongly."""
 
 import pytest
-from torch_agreement import Several, agrees, torch
+from torch_agreement import agrees, torch
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends.torch.torch_decompositions import replaced
 
 F = torch.nn.functional
