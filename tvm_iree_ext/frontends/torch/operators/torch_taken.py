@@ -86,6 +86,7 @@ _TAKEN: dict[Any, Callable[[Any], bool]] = {
     **dict.fromkeys(REDUCTIONS, _has_axes),
     aten.bincount.default: lambda node: _operand_type(node) is torch.int64,
     aten.eq.Tensor: _is_of_two,
+    aten.neg.default: _is_no_integer,
     aten.sub.Tensor: _is_of_two,
     aten.pow.Tensor_Scalar: _is_no_root,
     aten.pow.Tensor_Tensor: _is_no_integer,
