@@ -14,6 +14,7 @@ from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import CallError, ScheduleError
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.runtime import tvm_runtime
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import ContractionPlan
 from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import CpuContraction
 from tvm_iree_ext.targets.names import make_target
 
@@ -118,6 +119,23 @@ def test_any_maps(maps, shapes):
         *values, indexing_maps=[f"({listed}) -> ({', '.join(own)})" for own in maps]
     )
     check(op, *values)
+
+
+@pytest.mark.parametrize(("rows", "tiled"), [(70, "rows"), (17, "batch")])
+def test_tiles_are_of_an_open_batch_where_few_rows_are_known(rows, tiled):
+    """The batch is second in the result, as in PyTorch's attention of whole batches."""
+    op = ops.contraction(
+        ("batch", rows, 40),
+        (40, 72),
+        indexing_maps=[f"(batch, rows, n, k) -> {one}" for one in (
+            "(batch, rows, k)", "(k, n)", "(rows, batch, n)"
+        )],
+    )  # fmt: skip
+    plan = ContractionPlan(op)
+    assert plan.groups[plan.m] == (("batch", "rows").index(tiled),)
+    kernel, right = build(op), numbers((40, 72))
+    for batch in (0, 1, 3, 35):
+        check(op, numbers((batch, rows, 40)), right, kernel=kernel)
 
 
 @pytest.mark.costly
