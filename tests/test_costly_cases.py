@@ -32,12 +32,12 @@ def passed(reports):
     return [report.nodeid.partition("::")[2] for report in reports.listoutcomes()[0]]
 
 
-def test_an_eighth_shows_as_many_values_as_it_can(pytester, root):
+def test_a_part_shows_as_many_values_as_it_can(pytester, root):
     names = passed(run(pytester, root))
     products = [name for name in names if name.startswith("test_product")]
-    assert len(products) == 3  # of 24
+    assert len(products) == 2  # of 24
     values = [name.removeprefix("test_product[").removesuffix("]").split("-") for name in products]
-    assert [len(set(of_a_parameter)) for of_a_parameter in zip(*values, strict=True)] == [3, 3]
+    assert [len(set(of_a_parameter)) for of_a_parameter in zip(*values, strict=True)] == [2, 2]
     assert "test_single" in names
     assert "test_long" not in names
     assert len([name for name in names if name.startswith("test_cheap")]) == 5

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-SHARE = 8  # one of so many; with it all tests take less than 25 minutes on 2 processors
+SHARE = 12  # one of so many; with it all tests take less than 25 minutes on 2 processors
 
 
 def part_of(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The cases of one test that are run where not all are, an eighth of them.
+    """The cases of one test that are run where not all are, a twelfth of them.
 
     Each next case shows more parameters' values that no case before it showed than any other.
     Among equals a number decides that follows from the name: no case depends on its place.

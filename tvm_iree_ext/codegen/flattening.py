@@ -17,9 +17,12 @@ def flatten_buffers(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRMo
     is divided: ``(1 - v) % 2`` becomes ``v % -2 * -1``, and ``(v + 97) // 17`` is 5 for all of 17.
     It leaves offsets as they are where the extent of a loop depends on another loop.  So each body
     stands in two such loops of one step meanwhile.
+
+    It also asks which integers a float may be that is bound in an expression, and fails at a loop's
+    variable as a float.  So such values are what nothing is known of meanwhile.
     """
     loops: set[int] = set()
-    functions = {var: _in_loops(func, loops) for var, func in mod.functions.items()}
+    functions = {var: _in_loops(_hidden(func), loops) for var, func in mod.functions.items()}
     mod = tirx.transform.FlattenBuffer()(ir.IRModule(functions, attrs=mod.attrs))
 
     def out_of_loops(node: tirx.For) -> Any:
@@ -27,13 +30,38 @@ def flatten_buffers(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRMo
 
     functions = {
         var: _simplified(
-            with_body(func, tvm_ffi.structural_map(func.body, (tirx.For, out_of_loops)))
+            with_body(func, tvm_ffi.structural_map(func.body, [(tirx.For, out_of_loops), *_SHOWN]))
         )
         if isinstance(func, tirx.PrimFunc)
         else func
         for var, func in mod.functions.items()
     }
     return ir.IRModule(functions, attrs=mod.attrs)
+
+
+def _hide(node: tirx.Let) -> Any:
+    dtype = str(node.var.ty.dtype)
+    if dtype not in _BITS:
+        return node
+    value = tirx.reinterpret(dtype, tirx.reinterpret(_BITS[dtype], node.value))
+    return tirx.Let(node.var, value, node.body)
+
+
+def _show(node: tirx.Let) -> Any:
+    if str(node.var.ty.dtype) not in _BITS:
+        return node
+    return tirx.Let(node.var, node.value.args[0].args[0], node.body)
+
+
+_BITS = {"float16": "uint16", "float32": "uint32", "float64": "uint64"}
+_SHOWN = [(tirx.Let, _show)]
+
+
+def _hidden(func: Any) -> Any:
+    """The function whose floats that are bound are looked at as their bits."""
+    if not isinstance(func, tirx.PrimFunc):
+        return func
+    return with_body(func, tvm_ffi.structural_map(func.body, [(tirx.Let, _hide)]))
 
 
 def _in_loops(func: Any, loops: set[int]) -> Any:

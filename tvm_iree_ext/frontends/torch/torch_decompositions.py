@@ -110,7 +110,7 @@ def replaced(program: Any) -> Any:
         node.target = by if is_wide else widened(by, node)
     if not nodes:
         return program
-    _allow_other_strides(graphs)
+    allow_other_strides(graphs)
     try:
         program = program.run_decompositions(unknown())
     except MlirError as error:
@@ -153,7 +153,7 @@ def _nothing(value: Any) -> Callable[..., Any]:
     return lambda *_, **__: torch.zeros(value.shape, dtype=value.dtype)
 
 
-def _allow_other_strides(graphs: Sequence[Any]) -> None:
+def allow_other_strides(graphs: Sequence[Any]) -> None:
     """Make views such that copy where they must: what is traced anew may have other strides."""
     for graph in graphs:
         for node in graph.find_nodes(op="call_function", target=aten.view.default):

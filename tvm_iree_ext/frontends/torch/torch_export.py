@@ -141,6 +141,10 @@ def rewritten_text(program: Any) -> Callable[[str], str] | None:
 
 def simpler(program: Any) -> Any:
     """An exported program of fewer, simpler operators: PyTorch's core, less some of these."""
+    from tvm_iree_ext.frontends.torch.base.torch_loops import graphs_of
+    from tvm_iree_ext.frontends.torch.torch_decompositions import allow_other_strides
+
+    allow_other_strides(graphs_of(program))
     return _corrected(program.run_decompositions(_decompositions()))
 
 
