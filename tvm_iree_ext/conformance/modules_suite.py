@@ -57,8 +57,8 @@ class ModulesSuite:
         drawn, wide = self.drawn(case), self.drawn(case, _WIDER[case.dtype])
         try:
             wanted, exact = _eager(drawn, drawn.inputs), _eager(wide, wide.inputs)
-        except NotImplementedError as error:  # such as of a type
-            return Verdict("skipped", f"PyTorch does not run it here: {error}")
+        except NotImplementedError as reason:  # such as of a type
+            return Verdict("skipped", f"PyTorch does not run it here: {reason}")
         with scratch() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = from_torch(drawn.module, *drawn.inputs, folder=folder / "program")
