@@ -24,8 +24,8 @@ from tvm_iree_ext.schedules.shared.contraction_dims import ContractionDims
 from tvm_iree_ext.schedules.shared.fused_dims import Dims
 from tvm_iree_ext.tir.tir_expressions import cast
 
-_FULL_ROWS = 64
-"""Known rows that go before an open number of them, chosen and not fitted.
+_OPEN_ROWS = 63
+"""What an open number of rows counts as, chosen and not fitted: more known rows go before it.
 
 Of a batch of 3 by 197 by 768 times 768 x 2304, whose batch is open and whose result has it second,
 tiles of the 197 rows take a third of the time of tiles of the 3 (Zen 5).
@@ -62,12 +62,12 @@ class ContractionPlan(ContractionDims):
         """The largest dim of the result that ``a`` has; the others are slabs.
 
         One that is not known, such as an open batch, may have few rows: one that fills register
-        tiles goes before it.
+        tiles goes before it (``_OPEN_ROWS``).
         """
 
-        def size(dim: int) -> float:
+        def size(dim: int) -> int:
             count = self.count((dim,))
-            return _FULL_ROWS - 0.5 if count is None else count
+            return _OPEN_ROWS if count is None else count
 
         return max(self.fused(self.a, "result"), key=size, default=None)
 

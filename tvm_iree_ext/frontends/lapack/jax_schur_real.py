@@ -128,7 +128,7 @@ def _standard_block(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]
     total = b + c
     length = jnp.hypot(total, 2 * half)
     is_turn = length > 0
-    length = jnp.where(length > 0, length, 1)  # that of a pair already as it should be
+    length = jnp.where(is_turn, length, 1)  # that of a pair already as it should be
     even = jnp.sqrt((1 + jnp.where(is_turn, jnp.abs(total) / length, 1)) / 2)
     odd = -half / (length * even) * jnp.where(total < 0, -1, 1)
     distance = jnp.hypot(root, c)

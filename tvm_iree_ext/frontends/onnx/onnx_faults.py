@@ -35,9 +35,7 @@ def _has(attribute: str, *values: Any) -> Fault:
     """Whether a node has an attribute of one of these values; of any where none is named."""
 
     def has(node: Any, _values: Values) -> bool:
-        import onnx
-
-        said = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+        said = Attributes(node).all()
         return attribute in said and (not values or said[attribute] in values)
 
     return has

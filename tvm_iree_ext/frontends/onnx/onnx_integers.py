@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import (
     Attributes,
+    Kind,
     NotRewritten,
     Rewrite,
     Values,
@@ -20,12 +21,8 @@ from tvm_iree_ext.frontends.onnx.onnx_rewriting import (
 
 Condition: TypeAlias = Callable[[Any, Values], bool]
 
-_UINT8, _UINT16, _INT32, _INT64, _UINT32, _UINT64 = 2, 4, 6, 7, 12, 13
-_BOOL, _FLOAT, _FLOATS = 9, 1, (1, 10, 11, 16)
-"""As ``onnx.TensorProto`` numbers them."""
-
-
-_BITS = {_UINT8: 8, _UINT16: 16, _UINT32: 32, _UINT64: 64}
+_FLOATS = (Kind.FLOAT, Kind.FLOAT16, Kind.BFLOAT16, Kind.DOUBLE)
+_BITS: Mapping[int, int] = {Kind.UINT8: 8, Kind.UINT16: 16, Kind.UINT32: 32, Kind.UINT64: 64}
 """The bits of unsigned integers."""
 
 
@@ -44,15 +41,11 @@ def _is_of(*kinds: int) -> Condition:
 
 def _makes_bytes(node: Any, values: Values) -> bool:
     """Whether floats become uint8, which the front end takes for int8."""
-    return Attributes(node)("to") == _UINT8 and _is_of(*_FLOATS)(node, values)
-
-
-def _attributes(node: Any) -> dict[str, Any]:
-    return {one.name: Attributes(node)(one.name) for one in node.attribute}
+    return Attributes(node)("to") == Kind.UINT8 and _is_of(*_FLOATS)(node, values)
 
 
 def _by_int32(node: Any, _values: Values, write: Writer) -> None:
-    write.give(write("Cast", write("Cast", node.input[0], to=_INT32), to=_UINT8))
+    write.give(write("Cast", write("Cast", node.input[0], to=Kind.INT32), to=Kind.UINT8))
 
 
 def _unchanged(node: Any, _values: Values, write: Writer) -> None:
@@ -73,15 +66,15 @@ def _between(node: Any, _values: Values, write: Writer) -> None:
 
 
 def _sum(node: Any, _values: Values, write: Writer) -> None:
-    write.give(write("ReduceSum", *node.input, **_attributes(node)))
+    write.give(write("ReduceSum", *node.input, **Attributes(node).all()))
 
 
 def _as_floats(node: Any, values: Values, write: Writer) -> None:
     """MaxPool of bytes: float32 holds each."""
     x, kind = node.input[0], values.kind(node.input[0])
-    outputs = len(node.output)
-    found = write.several("MaxPool", [write("Cast", x, to=_FLOAT)], outputs, **_attributes(node))
-    write.give(write("Cast", write("Cast", found[0], to=_INT32), to=kind))
+    said, outputs = Attributes(node).all(), len(node.output)
+    found = write.several("MaxPool", [write("Cast", x, to=Kind.FLOAT)], outputs, **said)
+    write.give(write("Cast", write("Cast", found[0], to=Kind.INT32), to=kind))
     for place in range(1, outputs):
         write.give(found[place], place)
 
@@ -93,11 +86,11 @@ def _at_most_one(node: Any, _values: Values, write: Writer) -> None:
 
 def _with_sign(node: Any, values: Values, write: Writer) -> None:
     """TopK of int64, which holds the numbers, or of 64 bits others in the same order."""
-    x, said = node.input[0], _attributes(node)
+    x, said = node.input[0], Attributes(node).all()
     numbers = x
-    if values.kind(x) == _UINT64:
+    if values.kind(x) == Kind.UINT64:
         numbers = write("BitwiseXor", x, write.constant(1 << 63, "u8"))
-    ordered = write("Cast", numbers, to=_INT64)
+    ordered = write("Cast", numbers, to=Kind.INT64)
     _, places = write.several("TopK", [ordered, node.input[1]], 2, **said)
     write.give(write("GatherElements", x, places, axis=said.get("axis", -1)))
     write.give(places, 1)
@@ -110,7 +103,7 @@ _FLIPPED = "of numbers whose highest bit is flipped"
 def _is_reduced(node: Any, values: Values) -> bool:
     """Whether a scatter combines bools, or takes the larger or smaller unsigned number."""
     kind, how = _kind(node.input[0], values), Attributes(node).text("reduction", "none")
-    if kind == _BOOL:
+    if kind == Kind.BOOL:
         return how != "none"
     return kind in _BITS and how in ("max", "min") and node.doc_string != _FLIPPED
 
@@ -121,8 +114,8 @@ def _scatter(node: Any, values: Values, write: Writer) -> None:
     (x, places, updates), kind = node.input, values.kind(node.input[0])
 
     def changed(name: str) -> str:
-        if kind == _BOOL:
-            return write("Cast", name, to=_INT32)
+        if kind == Kind.BOOL:
+            return write("Cast", name, to=Kind.INT32)
         bits = _BITS[kind]
         return write("BitwiseXor", name, write.constant(1 << bits - 1, f"u{bits // 8}"))
 
@@ -131,10 +124,10 @@ def _scatter(node: Any, values: Values, write: Writer) -> None:
         changed(x),
         places,
         changed(updates),
-        doc_string="" if kind == _BOOL else _FLIPPED,
-        **_attributes(node),
+        doc_string="" if kind == Kind.BOOL else _FLIPPED,
+        **Attributes(node).all(),
     )
-    write.give(write("Cast", found, to=_BOOL) if kind == _BOOL else changed(found))
+    write.give(write("Cast", found, to=Kind.BOOL) if kind == Kind.BOOL else changed(found))
 
 
 _IS_UNSIGNED = _is_of(*_BITS)
@@ -143,8 +136,8 @@ INTEGERS: Mapping[str, tuple[Condition, Rewrite]] = {
     "Abs": (_IS_UNSIGNED, _unchanged),
     "Cast": (_makes_bytes, _by_int32),
     "Clip": (_IS_UNSIGNED, _between),
-    "MaxPool": (_is_of(_UINT8), _as_floats),
-    "Neg": (_is_of(_INT32, _INT64), _from_zero),
+    "MaxPool": (_is_of(Kind.UINT8), _as_floats),
+    "Neg": (_is_of(Kind.INT32, Kind.INT64), _from_zero),
     "PRelu": (_IS_UNSIGNED, _unchanged),
     "ReduceL1": (_IS_UNSIGNED, _sum),
     "ScatterElements": (_is_reduced, _scatter),

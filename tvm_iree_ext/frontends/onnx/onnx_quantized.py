@@ -120,6 +120,5 @@ def rewrite_conv_integer(node: Any, values: Values, write: Writer) -> None:
         return write("Cast", wide, to=kinds.DOUBLE)
 
     ones = [1] * (values.rank(x) - 1)
-    said = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
     operands = less(x, given(node, 2), [1, *ones]), less(weights, given(node, 3), [-1, *ones])
-    write.give(write("Cast", write("Conv", *operands, **said), to=kinds.INT32))
+    write.give(write("Cast", write("Conv", *operands, **Attributes(node).all()), to=kinds.INT32))

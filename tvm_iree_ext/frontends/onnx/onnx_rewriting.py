@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,22 @@ _VERSION = 18
 
 _SCAN = 9
 """From which version on Scan has no axis of batches."""
+
+
+class Kind(IntEnum):
+    """Element types, as ``onnx.TensorProto`` numbers them: ``onnx`` is imported when it is used."""
+
+    FLOAT = 1
+    UINT8 = 2
+    UINT16 = 4
+    INT32 = 6
+    INT64 = 7
+    BOOL = 9
+    FLOAT16 = 10
+    DOUBLE = 11
+    UINT32 = 12
+    UINT64 = 13
+    BFLOAT16 = 16
 
 
 class NotRewritten(Exception):
@@ -172,6 +189,10 @@ class Attributes:
             if one.name == name:
                 return onnx.helper.get_attribute_value(one)
         return default
+
+    def all(self) -> dict[str, Any]:
+        """All that there are, by name."""
+        return {one.name: self(one.name) for one in self.node.attribute}
 
     def text(self, name: str, default: str = "") -> str:
         """The value of one that is a text."""

@@ -7,14 +7,20 @@ begins.  Equal ones stay in their order, so that the first of a group is its fir
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends.onnx.onnx_rewriting import Attributes, NotRewritten, Values, Writer
+from tvm_iree_ext.frontends.onnx.onnx_rewriting import (
+    Attributes,
+    Kind,
+    NotRewritten,
+    Values,
+    Writer,
+)
 
-_FLOAT32, _INT32, _INT64, _BOOL, _BFLOAT16 = 1, 6, 7, 9, 16  # as onnx.TensorProto numbers them
-_WIDER = {_BFLOAT16: _FLOAT32, _BOOL: _INT32}
+_WIDER: Mapping[int, int] = {Kind.BFLOAT16: Kind.FLOAT, Kind.BOOL: Kind.INT32}
 """Types that are not sorted, or of which the front end takes True for less than False."""
 _END = np.iinfo("i8").max
 _MOST_PAIRS = 1 << 26  # of elements that are compared, at most
@@ -35,7 +41,7 @@ def rewrite_unique(node: Any, values: Values, write: Writer) -> None:
     wider = _WIDER.get(values.kind(node.input[0]))
     numbers = write("Cast", x, to=wider) if wider else x
     order, begins = (_by_sorting if len(shape) == 1 else _by_pairs)(numbers, shape, axis, write)
-    group = write("Sub", _running(write("Cast", begins, to=_INT64), write), _one(write))
+    group = write("Sub", _running(write("Cast", begins, to=Kind.INT64), write), _one(write))
     group = write("ScatterElements", write.constant(np.zeros(count), "i8"), order, group)
     starts = _true(begins, write)
     ends = write("Concat", _part(starts, 1, _END, write), write.constant([count], "i8"), axis=0)
@@ -43,7 +49,7 @@ def rewrite_unique(node: Any, values: Values, write: Writer) -> None:
     if not said("sorted", 1):
         own_first = write("Gather", first, group)
         is_first = write("Equal", own_first, places)
-        number = write("Sub", _running(write("Cast", is_first, to=_INT64), write), _one(write))
+        number = write("Sub", _running(write("Cast", is_first, to=Kind.INT64), write), _one(write))
         first = _true(is_first, write)
         counts = write("Gather", counts, write("Gather", group, first))
         group = write("Gather", number, own_first)
@@ -71,9 +77,9 @@ def _by_pairs(x: str, shape: tuple[int, ...], axis: int, write: Writer) -> tuple
     lines = write("Transpose", x, perm=perm)
     one = write("Reshape", lines, write.constant([count, 1, numbers], "i8"))
     other = write("Reshape", lines, write.constant([1, count, numbers], "i8"))
-    differs = write("Cast", write("Not", write("Equal", one, other)), to=_INT64)
+    differs = write("Cast", write("Not", write("Equal", one, other)), to=Kind.INT64)
     first = write("ArgMax", differs, axis=2, keepdims=1)
-    less = write("Cast", write("Less", one, other), to=_INT64)
+    less = write("Cast", write("Less", one, other), to=Kind.INT64)
     last = write.constant([2], "i8")
     less = write("Squeeze", write("GatherElements", less, first, axis=2), last)
     same = write("Sub", _one(write), write("ReduceMax", differs, last, keepdims=0))

@@ -485,7 +485,4 @@ def converted(x: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
         return complex_of(x, dtype)
     if x.is_complex():
         x = x.real
-    narrow = (torch.uint8, torch.int8, torch.int16, torch.uint32)
-    if x.is_floating_point() and dtype in narrow:
-        x = x.to(torch.int64)
     return to_dtype(x, dtype)

@@ -1,27 +1,33 @@
-"""Conversions of unsigned integers, of which IREE's compiler ends at those of uint16 and uint64.
+"""Conversions to and from narrow and unsigned integers, as PyTorch has them.
 
-Their bits are looked at as those of the integers with sign of the same width.
+IREE's compiler ends at those of uint16 and uint64, whose bits are looked at as those of the
+integers with sign of the same width.
 """
 
 from typing import Any
 
 import torch
 
+ENDING = (torch.uint16, torch.uint64)
+"""Types that end IREE's compiler where they are converted."""
+WRAPPING = (torch.uint8, torch.int8, torch.int16, torch.uint32)
+"""Types to which floats beyond them wrap, as IREE's do not."""
 _HALF = 1 << 63
 _LEAST = -_HALF
 
 
 def to_dtype(x: Any, dtype: torch.dtype) -> Any:
-    """``x.to(dtype)`` of real numbers; integers wrap."""
+    """``x.to(dtype)`` of real numbers; what is beyond an integer type wraps."""
     if x.dtype is dtype:
         return x
+    if x.is_floating_point() and dtype in (torch.uint16, *WRAPPING):
+        x = x.to(torch.int64)
     if x.dtype is torch.uint16:
         x = x.view(torch.int16).to(torch.int32) & 0xFFFF
     elif x.dtype is torch.uint64:
         x = _of_words(x.view(torch.int64), dtype)
     if dtype is torch.uint16:
-        whole = x.to(torch.int64) if x.is_floating_point() else x
-        return whole.to(torch.int16).view(torch.uint16)
+        return x.to(torch.int16).view(torch.uint16)
     if dtype is torch.uint64:
         return _words(x).view(torch.uint64)
     return x.to(dtype)

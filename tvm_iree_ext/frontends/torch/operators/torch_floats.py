@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tvm_iree_ext.frontends.torch.base.torch_bits import both, of_one_shape
+from tvm_iree_ext.frontends.torch.base.torch_bits import both, known_power, of_one_shape
 from tvm_iree_ext.frontends.torch.base.torch_scalars import elementwise
 
 aten = torch.ops.aten
@@ -167,20 +167,10 @@ def power(x: Any, exponent: Any) -> Any:
         and exponent >= 0
         and not (kind.is_floating_point or kind.is_complex)
     ):
-        return _product(x.to(kind), exponent)
+        return known_power(x.to(kind), exponent)
     if x.is_floating_point() and isinstance(exponent, int | float) and exponent in _POWERS:
         return _POWERS[exponent](x)
     return torch.pow(x, exponent)
-
-
-def _product(x: Any, count: int) -> Any:
-    """So many of a number, by squares."""
-    found = torch.ones_like(x)
-    while count:
-        found = found * x if count & 1 else found
-        count >>= 1
-        x = x * x if count else x
-    return found
 
 
 def polar(length: Any, angle: Any) -> Any:

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
+from tvm_iree_ext.frontends.torch.base.torch_unsigned import ENDING, WRAPPING
 from tvm_iree_ext.frontends.torch.operators.torch_complex import FUNCTIONS
 from tvm_iree_ext.frontends.torch.operators.torch_copies import REDUCTIONS
 from tvm_iree_ext.frontends.torch.operators.torch_pools import OF_AXES, RANKS
 from tvm_iree_ext.frontends.torch.operators.torch_scatters import OF_NUMBERS
 
 aten = torch.ops.aten
-_UNSIGNED = (torch.uint16, torch.uint64)  # converted, they end IREE's compiler
-_WRAPPING = (torch.uint8, torch.int8, torch.int16, torch.uint32)  # too narrow for some floats
 
 
 def is_taken(node: Any) -> bool:
@@ -44,9 +43,9 @@ def _is_exact(gelu: Any) -> bool:
 
 def _is_wide(conversion: Any) -> bool:
     given, result = _operand_type(conversion), conversion.meta["val"].dtype
-    if given in _UNSIGNED or result in _UNSIGNED or given.is_complex or result.is_complex:
+    if given in ENDING or result in ENDING or given.is_complex or result.is_complex:
         return False
-    return not (given.is_floating_point and result in _WRAPPING)
+    return not (given.is_floating_point and result in WRAPPING)
 
 
 def _is_real(function: Any) -> bool:
