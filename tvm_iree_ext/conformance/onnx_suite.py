@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ class OnnxSuite:
             for arguments, wanted in _data(test, model):
                 given = dict(zip(names, arguments, strict=False))
                 results, note = _results(model, given)
-                verdict = judged(results, wanted, tolerance, note)
+                verdict = judged(results, _arrays(wanted), tolerance, note)
                 if verdict.kind != "right":
                     break
         return verdict
@@ -96,9 +96,28 @@ def _results(model: Any, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], str
 
 def _called(model: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> tuple[Any, ...]:
     with scratch() as folder:
-        program = from_onnx(model, folder=folder / "program", constants=fixed)
-        results = program(*(_words(one) for name, one in given.items() if name not in fixed))
+        shapes = {name: _shapes(one) for name, one in given.items() if _is_no_array(one)}
+        program = from_onnx(model, folder=folder / "program", shapes=shapes, constants=fixed)
+        arguments = _arrays(one for name, one in given.items() if name not in fixed)
+        results = program(*map(_words, arguments))
     return results if isinstance(results, tuple) else (results,)
+
+
+def _is_no_array(one: Any) -> bool:
+    """Whether it is a sequence, or absent."""
+    return one is None or isinstance(one, list)
+
+
+def _shapes(one: Any) -> list[tuple[int, ...]] | None:
+    return None if one is None else [np.shape(array) for array in one]
+
+
+def _arrays(values: Iterable[Any]) -> list[Any]:
+    """The arrays of several values: those that sequences hold, too, and none for what is absent."""
+    found: list[Any] = []
+    for one in values:
+        found += [] if one is None else one if isinstance(one, list) else [one]
+    return found
 
 
 def _words(one: Any) -> Any:
@@ -112,7 +131,7 @@ def _words(one: Any) -> Any:
 def _extents(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs after the first that are few numbers in a line or one: axes, extents, scales, k."""
     some = list(given.items())[1:]
-    if {node.op_type for node in model.graph.node} <= {"ConstantOfShape", "Loop", "Range"}:
+    if {node.op_type for node in model.graph.node} <= {"ConstantOfShape", "If", "Loop", "Range"}:
         some = list(given.items())
     return {
         name: one

@@ -8,7 +8,7 @@ import tvm_iree_ext as ext
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.frontends.onnx.onnx_folding import folded
 from tvm_iree_ext.frontends.onnx.onnx_integers import INTEGER_REWRITES
-from tvm_iree_ext.frontends.onnx.onnx_model import read_model
+from tvm_iree_ext.frontends.onnx.onnx_reading import read_model
 from tvm_iree_ext.frontends.onnx.onnx_rewrites import REWRITES
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import rewritten
 

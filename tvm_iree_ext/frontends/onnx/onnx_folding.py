@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tvm_iree_ext.frontends.onnx.onnx_evaluation import evaluated
 from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, typed
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import NotRewritten, Values
 
 _MOST = 4096  # elements of what is computed
-_LEFT = ("Constant", "RandomNormal", "RandomUniform", "Multinomial", "Bernoulli", "Dropout")
 
 
 def folded(model: OnnxModel) -> OnnxModel | None:
@@ -70,9 +70,7 @@ def _computed(
     node: Any, opsets: Any, values: Values, found: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray] | None:
     """The results of a node by name; None where they are not known here."""
-    import onnx.reference
-
-    if node.op_type in _LEFT or any(one.HasField("g") or one.graphs for one in node.attribute):
+    if node.op_type == "Constant" or any(one.HasField("g") or one.graphs for one in node.attribute):
         return None
     try:
         if node.op_type in ("Shape", "Size") and not node.domain:
@@ -82,23 +80,10 @@ def _computed(
             given = {name: _value(name, values, found) for name in node.input if name}
     except NotRewritten:
         return None
-    unknown = onnx.TypeProto()
-    graph = onnx.helper.make_graph(
-        [node],
-        "node",
-        [onnx.helper.make_value_info(name, unknown) for name in given],
-        [onnx.helper.make_value_info(name, unknown) for name in node.output if name],
-    )
-    try:
-        run = onnx.reference.ReferenceEvaluator(
-            onnx.helper.make_model(graph, opset_imports=list(opsets))
-        )
-        results = [np.asarray(one) for one in run.run(None, given)]
-    except Exception:  # of any kind: then it is left to the front end
+    results = evaluated(node, opsets, given)
+    if results is None or any(one.size > _MOST for one in results.values()):
         return None
-    if any(one.size > _MOST or one.dtype.kind in "OU" for one in results):
-        return None
-    return dict(zip(filter(None, node.output), results, strict=True))
+    return results
 
 
 def _branch(node: Any, values: Values, found: dict[str, np.ndarray]) -> list[Any] | None:

@@ -16,7 +16,8 @@ from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.base.garbage import collector_at_rest
 from tvm_iree_ext.frontends.onnx.onnx_doors import FrontEndRefusal, through_iree, through_tvm
 from tvm_iree_ext.frontends.onnx.onnx_folding import folded
-from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, Shapes, read_model
+from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, Shapes
+from tvm_iree_ext.frontends.onnx.onnx_reading import read_model
 from tvm_iree_ext.frontends.onnx.onnx_rewrites import REWRITES
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import newer, rewritten
 from tvm_iree_ext.frontends.onnx.onnx_words import in_words
@@ -48,7 +49,8 @@ def from_onnx(
         target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
         folder: where to write the artifact; by default the cache keeps it.
         shapes: extents of inputs, by name, instead of the model's: numbers, or names and None
-            for what each call says.
+            for what each call says.  Those of a sequence are its tensors', each an argument of the
+            program; an optional input counts as given, but for one whose shape is None.
         constants: arrays of inputs that become constants of the program, by name: such as axes and
             extents, which a front end may have to know.
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.frontends.base.model_support import ModelSupport, NodeSupport
-from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, Shapes, read_model, typed
+from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, Shapes, typed
 from tvm_iree_ext.frontends.onnx.onnx_models import taken_by
+from tvm_iree_ext.frontends.onnx.onnx_reading import read_model
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import NotRewritten, Values
 
 _MOST = 4096  # elements of a constant that is part of a node's key

@@ -151,8 +151,8 @@ def scaled_sums(rows, factor, out):
 
 
 @pytest.mark.parametrize("target", ["llvm", "cuda:sm_80", "rocm:gfx942"])
-@pytest.mark.parametrize("dtype", ["int4", "uint4", "float8_e4m3fn", *dtypes.COMPLEX])
-def test_bodies_compute_with_numbers_that_memory_has_as_words(dtype, target):
+@pytest.mark.parametrize("dtype", ["bfloat16", "int4", "uint4", "float8_e4m3fn", *dtypes.COMPLEX])
+def test_bodies_compute_with_numbers_of_types_that_no_call_passes(dtype, target):
     op = ops.custom_op(
         [TensorType((5, 3), dtype), TensorType((), dtype)],
         [TensorType((5,), dtype)],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tvm_iree_ext.base.dtypes import alignment_bytes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.base.parameters import passed_dtype
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
 from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import (
     Tile,
@@ -19,7 +20,7 @@ from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import (
 )
 from tvm_iree_ext.tir import number_words
 from tvm_iree_ext.tir.tensor_scalars import with_wide_scalars_in_memory
-from tvm_iree_ext.tir.tir_expressions import i64
+from tvm_iree_ext.tir.tir_expressions import cast, i64
 from tvm_iree_ext.tir.tvm_modules import I, ir_builder, tirx
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ class _CustomOpFunction:
         self.operands: dict[str, Any] = {}
         for operand in op.signature.operands:
             if operand.role == "scalar":
-                var = I.arg(operand.name, tirx.Var(operand.name, operand.dtype))
-                self.operands[operand.name] = var
+                var = I.arg(operand.name, tirx.Var(operand.name, passed_dtype(operand.dtype)))
+                self.operands[operand.name] = cast(var, operand.dtype)
                 continue
             shape = [symbols[e] if isinstance(e, str) else i64(e) for e in operand.shape]
             buffer = I.buffer(shape, operand.dtype, align=alignment_bytes(operand.dtype))
