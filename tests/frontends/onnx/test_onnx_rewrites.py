@@ -83,13 +83,16 @@ def evaluated(read, *arguments):
         ' y = DFT <onesided = 1> (x, "", a) }',
         "g (float[2, 5] x) => (float[2, 5] y) { a = Constant <value_int = -1> ()"
         " y = CumProd <exclusive = 1> (x, a) }",
+        "g (float[2, 3] x) => (float[11, 8] y) { a = Constant <value_ints = [1, 0]> ()"
+        " p = Constant <value_ints = [1, 5, 4, 4]> () n = Constant <value_float = 0.0> ()"
+        ' y = Pad <mode = "wrap"> (x, p, n, a) }',
         "g (float[3, 2] x) => (float[2] s, float[3, 2] y) {"
         " z = Constant <value_floats = [1.0, 2.0]> ()"
         " s, y = Scan <num_scan_inputs = 1,"
         " body = b (float[2] c, float[2] e) => (float[2] d, float[2] f)"
         " { d = Add(c, e) f = Mul(d, e) }> (z, x) }",
     ],
-    ids=["Det", "LpNormalization", "DFT", "CumProd", "Scan"],
+    ids=["Det", "LpNormalization", "DFT", "CumProd", "Pad", "Scan"],
 )
 def test_rewritten_models_mean_the_same(text):
     read = read_model(model(text, 27))

@@ -79,6 +79,7 @@ OF_IREE: Mapping[str, Fault] = {
     "GridSample": _always,  # the padding, and which of two is nearest
     "LSTM": _takes(7),  # peepholes are left out
     "LpNormalization": _always,  # NaN for a vector of zeros
+    "Pad": _has("mode", b"wrap"),  # compiles without end
     "QLinearMatMul": _always,  # of more than two axes
     "QuantizeLinear": _saturates,
     "Resize": is_slow,

@@ -50,6 +50,25 @@ def _lp_normalization(node: Any, values: Values, write: Writer) -> None:
     write.give(write("Div", x, write("Where", write("Equal", norm, zero), one, norm)))
 
 
+def _pad_wrapped(node: Any, values: Values, write: Writer) -> None:
+    """By the places that each axis is read at, which go round."""
+    x = node.input[0]
+    if Attributes(node).text("mode") != "wrap":
+        raise NotRewritten("a padding by numbers or by mirrors")
+    shape = values.shape(x)
+    pads = values.constant(node.input[1])
+    named = given(node, 3)
+    axes = values.constant(named) if named else np.arange(len(shape))
+    for place, axis in enumerate(axes):
+        before, after = pads[place], pads[place + len(axes)]
+        extent = shape[axis]
+        if extent == 0:
+            raise NotRewritten("a padding by what is empty")
+        where = np.arange(-before, extent + after) % extent
+        x = write("Gather", x, write.constant(where, "i8"), axis=int(axis) % len(shape))
+    write.give(x)
+
+
 def _cum_prod(node: Any, values: Values, write: Writer) -> None:
     """By doubling: after step k an element is the product of 2^k."""
     said, x = Attributes(node), node.input[0]
@@ -295,6 +314,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "LabelEncoder": _label_encoder,
     "Loop": rewrite_loop,
     "LpNormalization": _lp_normalization,
+    "Pad": _pad_wrapped,
     "QLinearMatMul": rewrite_qlinear_matmul,
     "QuantizeLinear": quantize,
     "RNN": rewrite_rnn,
