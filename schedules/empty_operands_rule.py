@@ -18,6 +18,7 @@ from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.loops.loops_schedule import schedule_loops as cpu_loops
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.loops.loops_schedule import schedule_loops as gpu_loops
+from tvm_iree_ext.tir.tensor_scalars import with_wide_scalars_in_memory
 
 
 class CpuOfNothing(CpuRule):
@@ -79,7 +80,8 @@ class OrOfNothing:
         """
         module = self.rule.lower(op, target, config)
         variable = module.get_global_var(op.entry)
-        function = module[variable]
+        # As in the canonical function, which computes what is of nothing.
+        function = with_wide_scalars_in_memory(module[variable])
         _, schedule_loops = _FORMS[target.kind.name]
         for name in op.signature.may_be_0:
             of_nothing = schedule_loops(

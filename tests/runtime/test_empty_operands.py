@@ -348,3 +348,13 @@ def test_a_launch_plan_has_kernels_for_an_extent_of_0(case, extent, target):
     for value in (0, CASES[case][1][extent]):
         given = operands(op, {extent: value})
         agrees(op, given, simulate_op(op, target, given).check().results)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_number_of_128_bits_of_a_call_pads_an_image_that_may_be_empty(count):
+    op = ops.im2col(
+        ops.TensorType(("n", 6, 3), "complex128"), batch_pos=[0], m_pos=[1], k_pos=[2],
+        kernel_size=[2], strides=[1], dilations=[1], input_pad_low=[0, 1, 0], pad_value="operand",
+    )  # fmt: skip
+    given = operands(op, {"n": count})
+    agrees(op, given, called(op, given, {"n": count}))

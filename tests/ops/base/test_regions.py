@@ -101,3 +101,18 @@ def test_what_numbers_have_not_is_said(region, dtype, message):
 def test_functions_take_integers_as_the_floats_beside_them(dtype):
     traced = regions.trace("op", "arg0 + exp(abs(arg1)) + sqrt(2)", (dtype, "int64"), dtype)
     assert f'T.exp(T.Cast("{dtype}", T.Select(' in traced.text
+
+
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
+def test_false_is_less_than_true(sign):
+    x = np.array([1, 1, 0, 0, 1, 0, 1], "?")
+    op = ops.scan((7,), f"arg0 {sign} arg1", dtype="bool")
+    found, last = ext.build(op)(x, np.array(True))
+    first, *rest = x.tolist()
+    want, before = [first], first
+    for element in rest:
+        before = {"<": before < element, "<=": before <= element,
+                  ">": before > element, ">=": before >= element}[sign]  # fmt: skip
+        want.append(before)
+    assert found.tolist() == want
+    assert bool(last) == want[-1]

@@ -20,7 +20,7 @@ from tvm_iree_ext.base import scalar_text
 from tvm_iree_ext.base.dtypes import COMPLEX, FLOATS8, WORDS, limits, word_dtype
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.region_scalars import RegionScalar, ScalarRegion
-from tvm_iree_ext.tir import number_words
+from tvm_iree_ext.tir import bool_order, number_words
 from tvm_iree_ext.tir.nan_comparisons import with_nan_comparisons
 from tvm_iree_ext.tir.purity import is_pure
 from tvm_iree_ext.tir.region_size import check_size
@@ -237,7 +237,9 @@ class Region:
     def __call__(self, *arguments: ir.Expr) -> ir.Expr:
         """The yielded expression with ``arguments`` for the parameters."""
         by_name = {p.name: a for p, a in zip(self.parameters, arguments, strict=True)}
-        return tvm_ffi.structural_map(self.body, (tirx.Var, lambda var: by_name.get(var.name, var)))
+        given = (tirx.Var, lambda var: by_name.get(var.name, var))
+        comparisons = ((tirx.LT, tirx.LE, tirx.GT, tirx.GE), bool_order.by_logic)
+        return tvm_ffi.structural_map(self.body, [given, comparisons])
 
 
 def _unpickled(
