@@ -5,6 +5,7 @@ hand each other elements through buffers of the function's own.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -75,6 +76,7 @@ class FunctionNests:
     buffers: tuple[Any, ...]
 
 
+@functools.lru_cache(maxsize=4096)  # passes of a program ask for each call of a function
 def nests_of(function: tirx.PrimFunc) -> FunctionNests | None:
     """The form of a function, without loops that are never entered; None for other statements."""
     body, buffers = function.body, []

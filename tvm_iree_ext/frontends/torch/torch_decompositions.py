@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends.torch.base.torch_bits import BITS
+from tvm_iree_ext.frontends.torch.base.torch_decomposed import in_places
 from tvm_iree_ext.frontends.torch.base.torch_loops import graphs_of
 from tvm_iree_ext.frontends.torch.base.torch_unsigned import to_dtype
 from tvm_iree_ext.frontends.torch.linear_algebra.torch_linear_algebra import LINEAR_ALGEBRA
@@ -110,9 +111,10 @@ def replaced(program: Any) -> Any:
         node.target = by if is_wide else widened(by, node)
     if not nodes:
         return program
-    allow_other_strides(graphs)
     try:
-        program = program.run_decompositions(unknown())
+        if not in_places(program, unknown(), nodes):
+            allow_other_strides(graphs)
+            program = program.run_decompositions(unknown())
     except MlirError as error:
         reason, _, trace = str(error).partition("\n\nWhile executing")
         raise MlirError(": ".join([*user_lines(trace)[-1:], reason])) from None

@@ -37,9 +37,10 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     with without_fast_path(), lazy_clones(), _without_guards(), Traceable():
         traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
+        from tvm_iree_ext.frontends.torch.base.torch_decomposed import decomposed
         from tvm_iree_ext.frontends.torch.torch_decompositions import replaced_early
 
-        traced = replaced_early(traced).run_decompositions(decompositions)
+        traced = decomposed(replaced_early(traced), decompositions)
     return _corrected(traced)
 
 

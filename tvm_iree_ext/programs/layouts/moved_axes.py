@@ -1,5 +1,6 @@
 """Tensors some axes of which lie last in memory, and functions that read and write such ones."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -64,10 +65,17 @@ def moved_result(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> Mov
     None where there are none, or parameters differ in what they are.  One whose moved axes were its
     last ones lies as it did: it decides only where no other does.
     """
+    return _moved_result(function, tuple(moved.items()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _moved_result(
+    function: tirx.PrimFunc, moved: tuple[tuple[int, MovedAxes], ...]
+) -> MovedAxes | None:
     nest = _only_nest(function)
     if nest is None:
         return None
-    by_tensor = {function.params[number]: axes for number, axes in moved.items()}
+    by_tensor = {function.params[number]: axes for number, axes in moved}
     found: set[MovedAxes | None] = set()
     unmoved: set[MovedAxes | None] = set()
 
@@ -83,7 +91,8 @@ def moved_result(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> Mov
     return found.pop() if len(found) == 1 else None
 
 
-def moved_operands(function: tirx.PrimFunc, end: MovedAxes) -> dict[int, MovedAxes] | None:
+@functools.lru_cache(maxsize=4096)
+def moved_operands(function: tirx.PrimFunc, end: MovedAxes) -> Mapping[int, MovedAxes] | None:
     """The axes of a function's parameters that go along the moved ones of its result.
 
     None for a function whose result cannot be moved; a parameter without such axes is left out.
