@@ -25,6 +25,7 @@ from tvm_iree_ext.programs.program_constants import Constants
 from tvm_iree_ext.programs.program_gpu import write_device_program
 from tvm_iree_ext.programs.program_lowering import scheduled_program
 from tvm_iree_ext.programs.program_sources import ProgramLike, program_of
+from tvm_iree_ext.programs.trusted_kernels import with_trusted_kernels
 from tvm_iree_ext.records.record_choice import fingerprint
 from tvm_iree_ext.records.record_files import DatabaseLike
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
@@ -109,7 +110,7 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
             return
         planned = relax_passes.plan(scheduled.module)
         memory = {name: one.to_json() for name, one in memory_of(planned).items()}
-        mod = relax_passes.lower(planned)
+        mod = relax_passes.lower(with_trusted_kernels(planned))
     except ExtError:
         raise
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three

@@ -13,6 +13,7 @@ from tvm_iree_ext.codegen.cpu.argument_guard import guard_calls
 from tvm_iree_ext.codegen.cpu.non_temporal_stores import define_streams
 from tvm_iree_ext.codegen.cpu.ordered_selects import order_selects
 from tvm_iree_ext.codegen.cpu.prefetch_levels import choose_caches
+from tvm_iree_ext.codegen.cpu.trusted_calls import drop_checks
 from tvm_iree_ext.codegen.flattening import flatten_buffers
 from tvm_iree_ext.codegen.loops_from_zero import begin_loops_at_zero
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage
@@ -119,6 +120,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.SplitHostDevice(),
         guard_calls,
         tirx.transform.MakePackedAPI(),
+        drop_checks,
         tirx.transform.BF16StorageLegalize(),
         tirx.transform.FP8StorageLegalize(),
     ]
