@@ -77,6 +77,27 @@ def with_bindings(
     return with_blocks(function, blocks, function.body.body)
 
 
+def without_unused(function: relax.Function) -> relax.Function:
+    """The function without the bindings of its dataflow blocks that nothing comes of.
+
+    TVM's own pass takes 3 s for 5,000 such bindings.
+    """
+    used = set(variables_of(function.body.body))
+    blocks = []
+    for block in reversed(function.body.blocks):
+        kept = []
+        for binding in reversed(block.bindings):
+            is_removable = isinstance(block, relax.DataflowBlock) and isinstance(
+                binding, relax.VarBinding
+            )  # a cast may name extents
+            if not is_removable or binding.var in used:
+                used.update(variables_of(binding.value))
+                kept.append(binding)
+        kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
+        blocks.append(kind(kept[::-1]))
+    return with_blocks(function, blocks[::-1], function.body.body)
+
+
 def with_constants(function: relax.Function, given: int, added: list[ir.Var]) -> relax.Function:
     """The function with constants added, behind those of its own that it uses.
 

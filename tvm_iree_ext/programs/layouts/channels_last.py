@@ -36,6 +36,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     with_bindings,
     with_constants,
     with_functions,
+    without_unused,
 )
 from tvm_iree_ext.programs.base.tir_calls import Callees, is_reshape
 from tvm_iree_ext.programs.fusion.product_forms import ContractionForm
@@ -216,7 +217,8 @@ class _Function:
         changed = with_bindings(self._function, self._rewritten)
         if not self._moved:
             return self._function
-        return with_constants(changed, self._given, list(self._added.values()))
+        # What is moved back for no reader is gone.
+        return with_constants(without_unused(changed), self._given, list(self._added.values()))
 
     def _rewritten(self, binding: Any) -> list[Any]:
         if not isinstance(binding, relax.VarBinding):
