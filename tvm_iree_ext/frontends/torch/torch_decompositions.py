@@ -20,6 +20,7 @@ from tvm_iree_ext.frontends.torch.base.torch_loops import graphs_of
 from tvm_iree_ext.frontends.torch.base.torch_unsigned import to_dtype
 from tvm_iree_ext.frontends.torch.linear_algebra.torch_linear_algebra import LINEAR_ALGEBRA
 from tvm_iree_ext.frontends.torch.linear_algebra.torch_spectra import SPECTRA
+from tvm_iree_ext.frontends.torch.operators.torch_activations import ACTIVATIONS
 from tvm_iree_ext.frontends.torch.operators.torch_bags import BAGS, tell_length
 from tvm_iree_ext.frontends.torch.operators.torch_complex import COMPLEX, complex_of
 from tvm_iree_ext.frontends.torch.operators.torch_composites import in_parts
@@ -49,6 +50,7 @@ from tvm_iree_ext.frontends.torch.special_functions.torch_polynomials import POL
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {
+    **ACTIVATIONS,
     **BAGS,
     **BESSEL,
     **BITS,

@@ -1,8 +1,11 @@
 """PyTorch's functions of the parts of floats, beside eager PyTorch, bit by bit."""
 
 import pytest
-from torch_agreement import agrees, torch
+from torch_agreement import Several, agrees, torch
 
+import tvm_iree_ext as ext
+
+F = torch.nn.functional
 NAN, INF = float("nan"), float("inf")
 ODD = torch.tensor([0, -0.0, 1, -1, INF, -INF, NAN, 1e-40, -1e-45, 3.4e38, -2.5, 0.5, 1e-20])
 
@@ -38,3 +41,17 @@ def test_what_is_compared_with_itself_or_taken_from_itself_may_be_no_number():
         )
 
     agrees(of_itself, ODD)
+
+
+def test_digits_are_not_lost_where_numbers_are_small():
+    def small(x, y):
+        several = (F.elu(x), F.elu(x, 0.5), F.celu(x, 2.0), F.selu(x))
+        return *several, torch.logaddexp2(x, y), torch.logaddexp2(y, x)
+
+    x = torch.tensor([-1e-3, -1e-6, -1e-30, -5, 2, 0, INF, -INF, -INF, NAN, 30])
+    y = torch.tensor([-88.0, -20, -7, -5, 2, -60, -INF, -INF, INF, 1, -30])
+    results = ext.from_torch(Several(small), x, y)(x, y)
+    for result, want in zip(results, small(x.double(), y.double()), strict=True):
+        torch.testing.assert_close(
+            torch.as_tensor(result), want.float(), rtol=1e-5, atol=0, equal_nan=True
+        )

@@ -10,6 +10,7 @@ from tvm_iree_ext.frontends.torch.base.torch_bits import both, known_power, of_o
 from tvm_iree_ext.frontends.torch.base.torch_scalars import elementwise
 
 aten = torch.ops.aten
+_LOG2_E = 1.4426950408889634
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _FRACTION = {torch.float16: 10, torch.bfloat16: 7, torch.float32: 23, torch.float64: 52}
 
@@ -57,6 +58,13 @@ def hypot(a: Any, b: Any) -> Any:
     ratio = less / torch.where(more == 0, torch.ones((), dtype=a.dtype), more)
     found = more * torch.sqrt(1 + ratio * ratio)
     return torch.where(a.isinf() | b.isinf(), torch.full((), inf, dtype=a.dtype), found)
+
+
+@in_floats
+def logaddexp2(a: Any, b: Any) -> Any:
+    """The larger, and what the other adds to it: the logarithm of 1 + 2^-n loses small ones."""
+    gap = torch.where(a == b, torch.zeros_like(a), -(a - b).abs())  # infinities are equal, too
+    return torch.where(a > b, a, b) + torch.log1p(torch.exp2(gap)) * _LOG2_E
 
 
 @in_floats
@@ -190,6 +198,7 @@ FLOATS: dict[Any, Callable[..., Any]] = {
     aten.pow.Tensor_Scalar: power,
     aten.frexp.Tensor: frexp,
     aten.hypot.default: hypot,
+    aten.logaddexp2.default: logaddexp2,
     aten.nextafter.default: nextafter,
     aten.polar.default: polar,
     aten.signbit.default: signbit,
