@@ -24,6 +24,22 @@ def of_batch(pool: Callable[..., Any], rank: int) -> Callable[..., Any]:
     return pooled
 
 
+def _with_places(operator: Any) -> Callable[..., Any]:
+    def pooled(x: Any, *arguments: Any, **named: Any) -> Any:
+        """The places of NaN and of windows of infinities below zero: IREE has -1 for them."""
+        if not x.is_floating_point():  # of which IREE takes none
+            where = operator(x.double(), *arguments, **named)[1]
+            flat = x.reshape(*x.shape[:2], -1).gather(2, where.reshape(*where.shape[:2], -1))
+            return flat.reshape(where.shape), where
+        most, _ = operator(x, *arguments, **named)
+        least = torch.full((), torch.finfo(x.dtype).min, dtype=x.dtype)
+        score = torch.where(x < least, least, x)
+        score = torch.where(x.isnan(), torch.full((), inf, dtype=x.dtype), score)
+        return most, operator(score, *arguments, **named)[1]
+
+    return pooled
+
+
 def _most(x: Any, places: Sequence[Any]) -> tuple[Any, Any]:
     """The largest of windows, the first of equal ones, and where it lies in its image.
 
@@ -118,8 +134,13 @@ OF_AXES = (
 POOLS: dict[Any, Callable[..., Any]] = {
     **{operator: of_batch(operator, rank) for operator, rank in RANKS.items()},
     **{operator: _of_rank_0(operator) for operator in OF_AXES},
-    aten.max_pool2d_with_indices.default: of_batch(aten.max_pool2d_with_indices.default, 2),
-    aten.max_pool3d_with_indices.default: of_batch(aten.max_pool3d_with_indices.default, 3),
+    **{
+        operator: of_batch(_with_places(operator), rank)
+        for rank, operator in (
+            (2, aten.max_pool2d_with_indices.default),
+            (3, aten.max_pool3d_with_indices.default),
+        )
+    },
     **{getattr(aten, f"adaptive_max_pool{rank}d").default: _adaptive(rank) for rank in (1, 2, 3)},
     aten.fractional_max_pool2d.default: _fractional(2),
     aten.fractional_max_pool3d.default: _fractional(3),
