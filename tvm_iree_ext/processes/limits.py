@@ -21,12 +21,15 @@ def lift_memory_limit() -> None:
     set_limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
 
 
-def limit_child(process: int, data_bytes: int) -> None:
+def limit_child(process: int, data_bytes: int, wall_s: float) -> None:
     """Let another process take so much memory that it can write to, and leave no core file.
 
-    Only Linux sets another's limits.
+    It also ends by itself when it has computed for ``wall_s`` on all processors: whoever waits for
+    it may be killed.  Only Linux sets another's limits.
     """
+    seconds = int(wall_s * (os.cpu_count() or 1)) + 1
     with contextlib.suppress(AttributeError, OSError):
+        resource.prlimit(process, resource.RLIMIT_CPU, (seconds, seconds))
         resource.prlimit(process, resource.RLIMIT_DATA, (data_bytes, data_bytes))
         resource.prlimit(process, resource.RLIMIT_CORE, (0, 0))
 

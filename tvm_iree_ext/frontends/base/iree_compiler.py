@@ -63,7 +63,7 @@ def _run(command: list[str], memory: int) -> tuple[int, bytes]:
     )
     with process:
         try:
-            limits.limit_child(process.pid, memory)
+            limits.limit_child(process.pid, memory, reader.COMPILER_LIMIT_S)
             said = process.communicate(timeout=reader.COMPILER_LIMIT_S)[1]
         except subprocess.TimeoutExpired:
             raise MlirError(
