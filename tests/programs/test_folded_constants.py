@@ -7,6 +7,7 @@ import pytest
 from relax_programs import Maker, check, normal, program
 from tvm import tirx
 
+from tvm_iree_ext import ops
 from tvm_iree_ext.programs import folded_constants
 from tvm_iree_ext.programs.base.relax_passes import relax_functions
 from tvm_iree_ext.programs.folded_constants import fold_constants
@@ -176,3 +177,34 @@ def test_a_result_of_constants_alone_is_an_array_of_the_callers(tmp_path):
     first = built(normal(3))
     first[:] = 0
     np.testing.assert_array_equal(built(normal(3)), 2 * m.parameters["table"])
+
+
+def test_products_of_constants_are_folded_although_others_read_these(tmp_path):
+    """A projection of relative positions, by weights that project the argument, too."""
+    m = Maker(x=((5, 160), "float32"))
+    arrays = {"positions": normal(200, 160), "weight": normal(160, 160)}
+    positions, weight = (m.parameter(name, array) for name, array in arrays.items())
+    maps = ["(i, j, k) -> (i, k)", "(i, j, k) -> (k, j)", "(i, j, k) -> (i, j)"]
+    other = ["(i, j, k) -> (i, k)", "(i, j, k) -> (j, k)", "(i, j, k) -> (i, j)"]
+
+    def product(key, a, b, shape, maps):
+        kinds = [tuple(int(one) for one in value.ty.shape.values) for value in (a, b)]
+        return m.op(key, ops.contraction(*kinds, indexing_maps=maps), [a, b], shape, "float32")
+
+    def make(emit):
+        rows = emit(product("rows", m["x"], weight, (5, 160), maps))
+        keys = emit(product("keys", positions, weight, (200, 160), maps))
+        return [emit(product("scores", rows, keys, (5, 200), other))]
+
+    results = [((5, 200), "float32")]
+    calls, constants = folded(m, make, results)
+    assert calls == ["rows", "keys", "scores"]
+    imported = program(m, make, results)
+    calls, constants = folded(m, make, results, ops=imported.ops)
+    assert calls == ["rows", "scores"]
+    want = arrays["positions"] @ arrays["weight"]
+    (name,) = constants.keys() - {"weight"}
+    np.testing.assert_allclose(constants[name], want, rtol=1e-4, atol=1e-4)
+    x = normal(5, 160)
+    expected = x @ arrays["weight"] @ want.T
+    check(m, make, results, [x], [expected], tmp_path, rtol=1e-3, atol=1e-2)

@@ -17,14 +17,19 @@ from tvm import ir, relax, tirx
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.programs.base.relax_passes import (
     constant_of,
+    prim_functions,
     relax_functions,
     with_bindings,
     with_constants,
     with_functions,
 )
 from tvm_iree_ext.programs.base.tir_calls import is_reshape, is_tir_call, loops_by_name
+from tvm_iree_ext.records.record_choice import lowered
 from tvm_iree_ext.schedules.dispatch import schedule_loops
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.tir.tir_expressions import known
@@ -34,37 +39,61 @@ SMALL_BYTES = 1 << 16
 
 _MOST_GROWTH = 2  # times the bytes that it is made of: float32 of float16, and no broadcast
 _MOST_STEPS = 1 << 27  # of a kernel's loops: some tenths of a second
+_MOST_FLOPS = 1 << 34  # of a product: as long
+_LEAST_INTENSITY = 64  # flops for each byte of a result that is worth its memory
+_MOST_SHARE = 0.5  # of the bytes of all constants, for such results
 
 
 def fold_constants(
-    mod: ir.IRModule, parameters: dict[str, np.ndarray], *, most_bytes: int | None = None
+    mod: ir.IRModule,
+    parameters: dict[str, np.ndarray],
+    *,
+    ops: Mapping[str, Op] | None = None,
+    most_bytes: int | None = None,
 ) -> ir.IRModule:
     """The module without kernels of constants alone, whose results are added to the constants.
 
     A result has at most twice the bytes of the constants that it is made of; and where it has more
     than :data:`SMALL_BYTES`, nothing else uses these, so that the program grows by half of it at
-    most.
+    most.  What products make of constants, such as a projection of relative positions, costs more
+    time than memory: all of it may grow the constants by half.
 
     Args:
         mod: a module in which nothing is unused.
         parameters: the constants that functions take behind their arguments, by name.
+        ops: the ops of the module's functions, by key; without them products stay.
         most_bytes: of a result; by default any.
     """
-    loops = loops_by_name(mod)
+    products = _products(mod, ops or {})
+    loops = {**loops_by_name(mod), **{name: one for name, (one, _) in products.items()}}
     functions = {
         var: one for var, one in relax_functions(mod).items() if isinstance(one.body, relax.SeqExpr)
     }
-    found = {var: _Function(one, loops, parameters) for var, one in functions.items()}
+    flops = {name: op.flops() for name, (_, op) in products.items()}
+    found = {var: _Function(one, loops, flops, parameters) for var, one in functions.items()}
     shared = _used_twice(relax_functions(mod).values())
     for one in found.values():
         one.choose(shared, most_bytes)
     called = {name for one in found.values() for name in one.callees()}
     if not any(one.kept for one in found.values()):
         return mod
-    compute = _Kernels({name: loops[name] for name in called})
+    compute = _Kernels(
+        {name: loops[name] for name in called},
+        {name: op for name, (_, op) in products.items() if name in called},
+    )
     return with_functions(
         mod, {var: one.folded(compute, parameters) for var, one in found.items() if one.kept}
     )
+
+
+def _products(mod: ir.IRModule, ops: Mapping[str, Op]) -> dict[str, tuple[tirx.PrimFunc, Op]]:
+    """The functions that are contractions of known extents, by name, and their ops."""
+    found: dict[str, tuple[tirx.PrimFunc, Op]] = {}
+    for var, function in prim_functions(mod).items():
+        op = ops.get(str((function.attrs or {}).get(OP_ATTRIBUTE)))
+        if isinstance(op, Contraction) and not op.signature.symbols and op.in_words is op:
+            found[var.name_hint] = function, op
+    return found
 
 
 def _used_twice(functions: Iterable[relax.Function]) -> set[str]:
@@ -90,6 +119,7 @@ class _Computed:
     call: ir.Call
     operands: list[Any]
     leaves: frozenset[Any] = field(default_factory=frozenset)  # by variable, or constant
+    flops: int = 0  # of the products that it takes
 
 
 class _Function:
@@ -99,9 +129,10 @@ class _Function:
         self,
         function: relax.Function,
         loops: Mapping[str, tirx.PrimFunc],
+        flops: Mapping[str, int],
         parameters: Mapping[str, np.ndarray],
     ) -> None:
-        self._function, self._parameters = function, parameters
+        self._function, self._parameters, self._flops = function, parameters, flops
         self._names = _constants(function)
         self._computed: dict[ir.Var, _Computed] = {}
         self._outside: dict[Any, None] = {}  # what else is used, in order
@@ -116,14 +147,17 @@ class _Function:
         tvm_ffi.structural_walk(value, [(ir.Var, note), (ir.GenericConst, note)])
 
     def _note(self, binding: Any, loops: Mapping[str, tirx.PrimFunc]) -> None:
-        operands = _operands(binding, loops)
+        operands = _operands(binding, loops, self._flops)
         if operands is None or not all(map(self._is_constant, operands)):
             self._use(binding.value)
             return
         leaves: set[Any] = set()
         for one in operands:
             leaves |= self._computed[one].leaves if one in self._computed else {one}
-        self._computed[binding.var] = _Computed(binding.value, operands, frozenset(leaves))
+        flops = sum(self._computed[one].flops for one in {*operands} if one in self._computed)
+        if is_tir_call(binding.value):
+            flops += self._flops.get(binding.value.args[0].name_hint, 0)
+        self._computed[binding.var] = _Computed(binding.value, operands, frozenset(leaves), flops)
 
     def _is_constant(self, value: Any) -> bool:
         is_literal = isinstance(value, ir.GenericConst)
@@ -134,6 +168,7 @@ class _Function:
         wanted: list[Any] = list(self._outside)
         used = {*self._outside, *(var for var, name in self._names.items() if name in shared)}
         seen: set[Any] = set()
+        left = _MOST_SHARE * sum(map(_bytes, self._names))  # for results of products
         while wanted:
             var = wanted.pop()
             one = self._computed.get(var)
@@ -143,9 +178,12 @@ class _Function:
             free = one.leaves - used
             size, of, gone = _bytes(var), sum(map(_bytes, one.leaves)), sum(map(_bytes, free))
             is_small = size <= SMALL_BYTES or size <= _MOST_GROWTH * gone
-            if is_small and size <= min(_MOST_GROWTH * of, most_bytes or size):
+            is_worth_it = one.flops >= _LEAST_INTENSITY * size and size <= left
+            if (is_small or is_worth_it) and size <= min(_MOST_GROWTH * of, most_bytes or size):
                 self.kept[var] = one
-                if size > SMALL_BYTES:
+                if not is_small:
+                    left -= size
+                elif size > SMALL_BYTES:
                     used |= free  # gone for one result alone
             else:
                 wanted += one.operands
@@ -214,7 +252,9 @@ class _Function:
         return set(self._computed) - needed
 
 
-def _operands(binding: Any, loops: Mapping[str, tirx.PrimFunc]) -> list[Any] | None:
+def _operands(
+    binding: Any, loops: Mapping[str, tirx.PrimFunc], flops: Mapping[str, int]
+) -> list[Any] | None:
     """What a binding computes a tensor of; None where that is not done at build.
 
     What depends on positions alone, and on no constant, is no table: kernels compute it faster.
@@ -226,10 +266,12 @@ def _operands(binding: Any, loops: Mapping[str, tirx.PrimFunc]) -> list[Any] | N
         return [value.args[0]]
     if not is_tir_call(value) or not isinstance(value.ty_args[0], relax.TensorType):
         return None
-    function = loops.get(value.args[0].name_hint)
-    operands = list(value.args[1].fields)
-    is_known = function is not None and len(function.params) == len(operands) + 1
-    return operands if operands and is_known and _steps(function) <= _MOST_STEPS else None
+    name = value.args[0].name_hint
+    function, operands = loops.get(name), list(value.args[1].fields)
+    if function is None or not operands or len(function.params) != len(operands) + 1:
+        return None
+    is_short = flops[name] <= _MOST_FLOPS if name in flops else _steps(function) <= _MOST_STEPS
+    return operands if is_short else None
 
 
 def _bytes(value: Any) -> int:
@@ -274,17 +316,21 @@ def _name(of: Iterable[str], parameters: Mapping[str, Any]) -> str:
 class _Kernels:
     """Runs kernels at build."""
 
-    def __init__(self, functions: Mapping[str, tirx.PrimFunc]) -> None:
+    def __init__(self, functions: Mapping[str, tirx.PrimFunc], ops: Mapping[str, Op]) -> None:
         self._symbols = {name: f"fold_{place}" for place, name in enumerate(functions)}
         self._results: dict[ir.Var, np.ndarray] = {}
         if not functions:
             return
         target = make_target("llvm")
         cpu_pipeline.register()
-        made = {
-            self._symbols[name]: schedule_loops(one, target, self._symbols[name])
-            for name, one in functions.items()
-        }
+        made = {}
+        for name, one in functions.items():
+            symbol = self._symbols[name]
+            if name in ops:
+                module, _ = lowered(ops[name], target)
+                made[symbol] = module[ops[name].entry].with_attr("global_symbol", symbol)
+            else:
+                made[symbol] = schedule_loops(one, target, symbol)
         self._library = tvm.compile(
             tvm.IRModule(made), target=target, tir_pipeline=cpu_pipeline.CPU_PIPELINE
         )

@@ -102,7 +102,7 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     mod = fold_unit_reshapes(around.run())
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     mod = relax_passes.simplify(with_functions(mod, private), entries)
-    mod = fold_constants(mod, parameters)
+    mod = fold_constants(mod, parameters, ops=ops)
     mod = PackWeights(mod, ops, parameters, target).run()
     places = KernelPlaces()
     mod = keep_cast_values(fuse_into_reductions(repeat_cheap_elementwise(mod)))
