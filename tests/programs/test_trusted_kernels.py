@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.codegen.cpu import trusted_calls
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.programs import trusted_kernels
@@ -62,5 +63,23 @@ def test_a_callers_array_is_checked_although_kernels_behind_are_not():
     d = (a @ b).T
     np.testing.assert_allclose(program(a, b), d @ d, rtol=1e-5)
     np.testing.assert_allclose(program(a.T, b), (a.T @ b).T @ (a.T @ b).T, rtol=1e-5)
-    with pytest.raises(ext.base.errors.CallError):
+    with pytest.raises(CallError):
         program(a[:4], b)
+
+
+def test_a_check_of_a_computed_number_stays():
+    """The number comes of a kernel that reads no argument, and so does what checks it."""
+    check = """
+  %i = arith.constant 0 : index
+  %x = tensor.extract %d[%i, %i] : tensor<8x8xf32>
+  %t = arith.constant 0.0 : f32
+  %small = arith.cmpf olt, %x, %t : f32
+  cf.assert %small, "must be negative"
+"""
+    body = product("d", "a", "b") + check + product("g", "d", "d") + f"return %g : {T}"
+    program = ext.build_program(import_program(text(body)))
+    a, b = np.random.default_rng(0).random((2, 8, 8), "f4")
+    with pytest.raises(CallError, match="must be negative"):
+        program(a, b)
+    d = a @ -b
+    np.testing.assert_allclose(program(a, -b), d @ d, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Comparisons of truth values by logic: LLVM's code generator of TVM has none for their order."""
+"""Comparisons of truth values as numbers: TVM's code generator for LLVM has none of bools."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import Any
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 
-def by_logic(comparison: Any) -> ir.Expr:
-    """A comparison, where it is of two bools by what says the same: false is less than true."""
-    a, b = comparison.a, comparison.b
-    if str(a.ty.dtype) != "bool":
+def as_numbers(comparison: Any) -> ir.Expr:
+    """A comparison, of two bools as of 0 and 1.
+
+    Not by logic: TVM turns ``not x < y`` into ``x >= y``, which NaN makes another.  And not by
+    casts, which it drops on both sides.
+    """
+    sides = comparison.a, comparison.b
+    if str(sides[0].ty.dtype) != "bool":
         return comparison
-    match type(comparison).__name__:
-        case "LT":
-            return tirx.And(tirx.Not(a), b)
-        case "LE":
-            return tirx.Or(tirx.Not(a), b)
-        case "GT":
-            return tirx.And(a, tirx.Not(b))
-        case _:
-            return tirx.Or(a, tirx.Not(b))
+    one, zero = tirx.const(1, "int8"), tirx.const(0, "int8")
+    return type(comparison)(*(tirx.Select(side, one, zero) for side in sides))

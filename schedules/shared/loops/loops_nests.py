@@ -76,7 +76,7 @@ class FunctionNests:
     buffers: tuple[Any, ...]
 
 
-@functools.lru_cache(maxsize=4096)  # passes of a program ask for each call of a function
+@functools.lru_cache(maxsize=1024)  # passes of a program ask for each call of a function
 def nests_of(function: tirx.PrimFunc) -> FunctionNests | None:
     """The form of a function, without loops that are never entered; None for other statements."""
     body, buffers = function.body, []

@@ -64,7 +64,7 @@ def test_places_count_from_either_end():
 
 
 def test_a_sequence_that_is_an_input_has_the_extents_that_are_said():
-    text = """mapped (seq(float) xs, float[1] y) => (seq(float) zs) {
+    text = """mapped (seq(float[]) xs, float[1] y) => (seq(float) zs) {
       zs = SequenceMap (xs, y) <body = body (float[n] a, float[1] b) => (float[n] c) {
         c = Mul (a, b)
       }>
@@ -138,3 +138,78 @@ def test_refuses(node, message):
     }}"""
     with pytest.raises(OnnxError, match=message):
         read_model(model(text))
+
+
+@pytest.mark.parametrize("shapes", [{"xs": None}, {"xs": [2, 3]}, {"xs": "ab"}, {}])
+def test_extents_of_a_sequence_are_those_of_each_of_its_tensors(shapes):
+    text = """one (seq(float[]) xs) => (float[n] y) {
+      z = Constant <value_int = 0> ()
+      y = SequenceAt (xs, z)
+    }"""
+    with pytest.raises(OnnxError, match=r"input xs is a sequence; say the extents of each"):
+        read_model(model(text), shapes)
+
+
+def test_an_option_has_the_extents_that_are_said():
+    text = "option (optional(float[n]) x) => (float[n] y) { y = OptionalGetElement (x) }"
+    (found,) = read_model(model(text), {"x": (5,)}).inputs
+    assert [one.dim_value for one in found.type.tensor_type.shape.dim] == [5]
+    with pytest.raises(OnnxError, match="x has 2 extents; the model's has 1"):
+        read_model(model(text), {"x": (5, 1)})
+
+
+def test_sequences_of_other_lengths_are_not_mapped_together():
+    text = """mapped (float[3] x) => (seq(float) zs) {
+      xs = SequenceConstruct (x, x)
+      ys = SequenceConstruct (x)
+      zs = SequenceMap (xs, ys) <body = body (float[3] a, float[3] b) => (float[3] c) {
+        c = Mul (a, b)
+      }>
+    }"""
+    with pytest.raises(OnnxError, match=r"SequenceMap of node 'zs': its sequences have \[1, 2\]"):
+        read_model(model(text))
+
+
+def test_long_chains_before_a_condition_take_no_time():
+    adds = "".join(f"x{i + 1} = Add (x{i}, x{i})\n" for i in range(1500))
+    text = f"""long (float[3] x0, float[3] y) => (float[3] z) {{
+      xs = SequenceConstruct (x0, y)
+      {adds}
+      c = ReduceSum <keepdims = 0> (x1500)
+      d = Cast <to = 9> (c)
+      z = If (d) <then_branch = a () => (float[3] p) {{ p = Identity (y) }},
+                  else_branch = b () => (float[3] q) {{ q = Neg (y) }}>
+    }}"""
+    assert len(read_model(model(text)).proto.graph.node) == 1504
+
+
+def test_a_loop_without_a_condition_goes_on_to_its_count():
+    text = """grown (float[4, 3] x) => (seq(float) ys) {
+      steps = Constant <value_int = 3> ()
+      none = SequenceEmpty ()
+      ys = Loop (steps, , none) <body = body (int64 i, bool c, seq(float) so_far)
+          => (bool goes_on, seq(float) longer) {
+        goes_on = Constant <value = bool {0}> ()
+        row = Gather <axis = 0> (x, i)
+        longer = SequenceInsert (so_far, row)
+      }>
+    }"""
+    same(called(text, X), X[:3])
+
+
+def test_a_loop_of_tensors_may_read_a_sequence():
+    text = """summed (int64 steps, float[3] x) => (float[3] y) {
+      true = Constant <value = bool {1}> ()
+      place = Constant <value_int = 1> ()
+      two = Add (x, x)
+      xs = SequenceConstruct (x, two)
+      y = Loop (steps, true, x) <body = body (int64 i, bool c, float[3] so_far)
+          => (bool goes_on, float[3] more) {
+        goes_on = Identity (c)
+        one = SequenceAt (xs, place)
+        more = Add (so_far, one)
+      }>
+    }"""
+    kept = read_model(model(text))
+    assert "Loop" in {node.op_type for node in kept.proto.graph.node}
+    same(called(text, X[1], constants={"steps": 2}), [X[1] * 5])

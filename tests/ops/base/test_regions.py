@@ -116,3 +116,11 @@ def test_false_is_less_than_true(sign):
         want.append(before)
     assert found.tolist() == want
     assert bool(last) == want[-1]
+
+
+def test_comparisons_of_comparisons_hold_with_nan_as_in_python():
+    x = np.array([1, np.nan, 2, np.nan, 0.5], "f4")
+    for sign, want in (("<=", [1, 1, 7, 7, 7]), (">=", [1, 1, 1, 1, 7])):
+        op = ops.scan((5,), f"select((arg0 < arg1) {sign} (arg1 < arg0), arg0, 7)")
+        found, _ = ext.build(op)(x, np.float32(0))
+        assert found.tolist() == want

@@ -11,7 +11,7 @@ from tvm import ir, tirx
 from tvm_iree_ext.tir.function_body import with_body
 
 TRUSTED = "tvm_iree_ext.trusted"
-"""On a PrimFunc: that all who call it pass what it takes."""
+"""On a PrimFunc that checks nothing itself: that all who call it pass what it takes."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0)

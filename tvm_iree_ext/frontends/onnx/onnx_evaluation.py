@@ -5,7 +5,10 @@ from typing import Any
 
 import numpy as np
 
-_LEFT = ("RandomNormal", "RandomUniform", "Multinomial", "Bernoulli", "Dropout")
+_LEFT = (
+    *("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
+    "RandomUniformLike",
+)
 
 
 def evaluated(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ _MOST_KNOWN = 4096  # elements of a value that positions and conditions are comp
 class KnownNodes:
     """The nodes that a model is to have: of its graph, and of graphs inside it while those grow.
 
-    ``inputs`` are its inputs so far: ``ValueInfoProto``.
+    ``inputs`` are its inputs so far: ``ValueInfoProto``; ``weights`` its constants beside it.
     """
 
-    def __init__(self, proto: Any) -> None:
+    def __init__(self, proto: Any, weights: Mapping[str, np.ndarray]) -> None:
         import onnx
 
         self.written: list[list[Any]] = [[]]
@@ -34,9 +34,11 @@ class KnownNodes:
             )
         }
         self._makers: dict[str, Any] = {}
-        self._known: dict[str, np.ndarray] = {
-            one.name: onnx.numpy_helper.to_array(one) for one in proto.graph.initializer
-        }
+        self._known: dict[str, np.ndarray] = dict(weights)
+        for one in proto.graph.initializer:
+            self._known[one.name] = onnx.numpy_helper.to_array(one)
+        self._unknown: set[str] = set()
+        self._extents: dict[str, list[int | None]] = {}
         self._opsets = list(proto.opset_import)
 
     def fresh(self, name: str) -> str:
@@ -76,43 +78,71 @@ class KnownNodes:
 
     def value(self, name: str) -> np.ndarray | None:
         """The value of a tensor; None where it hangs on what a call gives, or is large."""
-        if name not in self._known:
-            node = self._makers.get(name)
-            if node is None:
-                return None
-            if node.op_type in ("Shape", "Size"):
-                extents = self.extents(node.input[0])
-                shape = [extent for extent in extents or [] if extent is not None]
-                if extents is None or len(shape) < len(extents):
-                    return None
-                given = {node.input[0]: np.broadcast_to(np.zeros((), "bool"), shape)}
-            else:
-                values = {one: self.value(one) for one in node.input if one}
-                given = {one: array for one, array in values.items() if array is not None}
-                if len(given) < len(values):
-                    return None
-            results = evaluated(node, self._opsets, given)
+        wanted = [name]
+        while wanted:
+            one = wanted[-1]
+            if one in self._known or one in self._unknown:
+                wanted.pop()
+                continue
+            node = self._makers.get(one)
+            missing = [] if node is None or _is_of_extents(node) else self._missing(node)
+            if missing:
+                wanted += missing
+                continue
+            results = None if node is None else self._evaluated(node)
             if results is None:
+                self._unknown.add(one)
+            else:
+                self._known |= results
+        array = self._known.get(name)
+        return array if array is not None and array.size <= _MOST_KNOWN else None
+
+    def _missing(self, node: Any) -> list[str]:
+        """The operands of a node that were not asked for yet."""
+        return [
+            one for one in node.input if one and not (one in self._known or one in self._unknown)
+        ]
+
+    def _evaluated(self, node: Any) -> dict[str, np.ndarray] | None:
+        """The results of a node by name, where its operands, or their extents, are known."""
+        if _is_of_extents(node):
+            extents = self.extents(node.input[0])
+            shape = [extent for extent in extents or [] if extent is not None]
+            if extents is None or len(shape) < len(extents):
                 return None
-            self._known |= results
-        array = self._known[name]
-        return array if array.size <= _MOST_KNOWN else None
+            given = {node.input[0]: np.broadcast_to(np.zeros((), "bool"), shape)}
+        else:
+            given = {one: self._known[one] for one in node.input if one in self._known}
+            if any(one and one not in given for one in node.input):
+                return None
+            if any(array.size > _MOST_KNOWN for array in given.values()):
+                return None
+        return evaluated(node, self._opsets, given)
 
     def extents(self, name: str) -> list[int | None] | None:
         """The extents of a tensor, as far as they are known."""
         import onnx
 
-        nodes = [node for several in self.written for node in several]
-        inputs = list({one.name: one for one in self.inputs}.values())
-        graph = onnx.helper.make_graph(
-            nodes, "so far", inputs, [], list(self._proto.graph.initializer)
-        )
-        model = onnx.helper.make_model(graph, opset_imports=self._opsets)
-        model.ir_version = self._proto.ir_version
-        found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        for one in (*found.input, *found.value_info):
-            if one.name == name and one.type.tensor_type.HasField("shape"):
-                axes = one.type.tensor_type.shape.dim
-                return [axis.dim_value if axis.HasField("dim_value") else None for axis in axes]
+        if name not in self._extents:
+            nodes = [node for several in self.written for node in several]
+            inputs = list({one.name: one for one in self.inputs}.values())
+            graph = onnx.helper.make_graph(
+                nodes, "so far", inputs, [], list(self._proto.graph.initializer)
+            )
+            model = onnx.helper.make_model(graph, opset_imports=self._opsets)
+            model.ir_version = self._proto.ir_version
+            found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+            for one in (*found.input, *found.value_info):
+                if one.type.tensor_type.HasField("shape"):
+                    axes = one.type.tensor_type.shape.dim
+                    self._extents[one.name] = [
+                        axis.dim_value if axis.HasField("dim_value") else None for axis in axes
+                    ]
         known = self._known.get(name)
+        if name in self._extents:
+            return self._extents[name]
         return None if known is None else list(known.shape)
+
+
+def _is_of_extents(node: Any) -> bool:
+    return node.op_type in ("Shape", "Size") and not node.domain

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from tvm_iree_ext.base.dtypes import FLOATS
 from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.base.suggestions import did_you_mean
-from tvm_iree_ext.frontends.onnx.onnx_graphs import copied
+from tvm_iree_ext.frontends.onnx.onnx_graphs import copied, set_extents
 from tvm_iree_ext.frontends.onnx.onnx_model import ENTRY, OnnxModel, Shapes, typed
 from tvm_iree_ext.frontends.onnx.onnx_sequences import without_sequences
 
@@ -113,25 +113,8 @@ def _reshape(graph: Any, shapes: Shapes) -> None:
     for name, shape in shapes.items():
         if name not in inputs:
             raise OnnxError(_no_input("shapes", name, inputs))
-        if inputs[name].WhichOneof("value") != "tensor_type":
-            continue
-        kind = inputs[name].tensor_type
-        if shape is None or any(
-            isinstance(one, Sequence) and not isinstance(one, str) for one in shape
-        ):
-            raise OnnxError(f"shapes: {name} is a tensor; expected its extents; {shape} came")
-        if kind.HasField("shape") and len(kind.shape.dim) != len(shape):
-            raise OnnxError(
-                f"shapes: {name} has {len(shape)} extents; the model's has {len(kind.shape.dim)}"
-            )
-        kind.ClearField("shape")
-        kind.shape.SetInParent()  # also for a tensor of no axes
-        for extent in shape:
-            axis = kind.shape.dim.add()
-            if isinstance(extent, str):
-                axis.dim_param = extent
-            elif extent is not None:
-                axis.dim_value = extent
+        if inputs[name].WhichOneof("value") == "tensor_type":
+            set_extents(inputs[name].tensor_type, name, shape)
 
 
 def _no_input(what: str, name: str, inputs: Collection[str]) -> str:

@@ -55,17 +55,22 @@ def _pad_wrapped(node: Any, values: Values, write: Writer) -> None:
     x = node.input[0]
     if Attributes(node).text("mode") != "wrap":
         raise NotRewritten("a padding by numbers or by mirrors")
-    shape = values.shape(x)
+    extents = values.extents(x)
     pads = values.constant(node.input[1])
     named = given(node, 3)
-    axes = values.constant(named) if named else np.arange(len(shape))
+    axes = values.constant(named) if named else np.arange(len(extents))
     for place, axis in enumerate(axes):
-        before, after = pads[place], pads[place + len(axes)]
-        extent = shape[axis]
-        if extent == 0:
-            raise NotRewritten("a padding by what is empty")
-        where = np.arange(-before, extent + after) % extent
-        x = write("Gather", x, write.constant(where, "i8"), axis=int(axis) % len(shape))
+        before, after = int(pads[place]), int(pads[place + len(axes)])
+        extent = extents[axis]
+        if before == after == 0:
+            continue
+        if not extent:
+            raise NotRewritten("a padding by what is empty, or of an extent that is not known")
+        kept = np.arange(max(-before, 0), extent - max(-after, 0))  # what is not cropped
+        if not len(kept):
+            raise NotRewritten("a padding that crops all")
+        where = kept[np.arange(-max(before, 0), len(kept) + max(after, 0)) % len(kept)]
+        x = write("Gather", x, write.constant(where, "i8"), axis=int(axis) % len(extents))
     write.give(x)
 
 

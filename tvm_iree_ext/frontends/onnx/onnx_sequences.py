@@ -7,17 +7,18 @@ tensor has a name of its own; loops over sequences become their steps, one behin
 
 from __future__ import annotations
 
+import contextlib
 from collections import ChainMap
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tvm_iree_ext.base.errors import OnnxError
-from tvm_iree_ext.frontends.onnx.onnx_graphs import copied, graphs_of
+from tvm_iree_ext.frontends.onnx.onnx_graphs import copied, graphs_of, set_extents
 from tvm_iree_ext.frontends.onnx.onnx_known_nodes import KnownNodes
-from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, typed
+from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, Shapes, typed
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,6 @@ Item: TypeAlias = "str | tuple[str, ...] | Option"
 
 _Scope: TypeAlias = MutableMapping[str, Item]
 
-ElementShapes: TypeAlias = Mapping[str, Any]
-"""Of inputs by name: the extents of each tensor of a sequence; None for an absent option."""
-
 _OPERATORS = (
     *("ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement"),
     *("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert"),
@@ -44,7 +42,7 @@ _MOST_STEPS = 256  # of a loop over sequences, each of which is written
 _AXES_ARE_INPUTS = 13  # the version of ONNX from which on Unsqueeze takes them so
 
 
-def without_sequences(model: OnnxModel, shapes: ElementShapes) -> OnnxModel:
+def without_sequences(model: OnnxModel, shapes: Shapes) -> OnnxModel:
     """The model with tensors alone: an input or output that is a sequence becomes its tensors.
 
     Tensor 2 of the input ``x`` is the input ``x_2``.  An option of an input is taken for one that
@@ -115,7 +113,7 @@ class _Walk:
 
     def __init__(self, model: OnnxModel) -> None:
         self.proto = model.proto
-        self.known = KnownNodes(model.proto)
+        self.known = KnownNodes(model.proto, model.weights)
         self._version = next((one.version for one in self.proto.opset_import if not one.domain), 0)
         self._handlers: dict[str, Callable[[Any, list[Any], _Scope], list[Item]]] = {
             "ConcatFromSequence": self._concat,
@@ -137,38 +135,48 @@ class _Walk:
 
     # Inputs and outputs.
 
-    def inputs(self, shapes: ElementShapes) -> tuple[list[Any], _Scope]:
+    def inputs(self, shapes: Shapes) -> tuple[list[Any], _Scope]:
         """The inputs as tensors, and what the names of the model's inputs stand for."""
-        import onnx
 
         scope: _Scope = {}
         for one in self.proto.graph.input:
-            kind, tensor = _kind(one.type), _tensor_type(one.type).tensor_type
+            kind, tensor = _kind(one.type), _tensor_type(one.type)
+            if kind == "tensor_type":
+                self.known.inputs.append(one)
+                scope[one.name] = one.name
+                continue
+            if _kind(tensor) != "tensor_type":
+                raise OnnxError(f"input {one.name} holds what is no tensor")
             is_option = kind == "optional_type"
-            if is_option and one.name in shapes and shapes[one.name] is None:
+            shape = shapes.get(one.name, ())
+            if is_option and shape is None:
                 scope[one.name] = Option(None)
                 continue
             inner = one.type.optional_type.elem_type if is_option else one.type
-            if _kind(inner) != "sequence_type":
-                info = one
-                if is_option:
-                    info = onnx.helper.make_value_info(one.name, onnx.TypeProto(tensor_type=tensor))
-                self.known.inputs.append(info)
-                scope[one.name] = Option(one.name) if is_option else one.name
-                continue
-            if one.name not in shapes:
-                raise OnnxError(
-                    f"input {one.name} is a sequence; say the extents of each of its tensors, as in"
-                    f" shapes={{{one.name!r}: [(2, 3), (4, 3)]}}"
-                )
-            names = []
-            for number, shape in enumerate(shapes[one.name]):
-                names.append(self.known.fresh(f"{one.name}_{number}"))
-                self.known.inputs.append(
-                    onnx.helper.make_tensor_value_info(names[-1], tensor.elem_type, list(shape))
-                )
-            scope[one.name] = Option(tuple(names)) if is_option else tuple(names)
+            item: str | tuple[str, ...] = one.name
+            if _kind(inner) == "sequence_type":
+                several = shapes.get(one.name)
+                if not _are_extents_of_several(several):
+                    raise OnnxError(
+                        f"input {one.name} is a sequence; say the extents of each of its tensors,"
+                        f" as in shapes={{{one.name!r}: [(2, 3), (4, 3)]}}"
+                    )
+                item = tuple(self.known.fresh(f"{one.name}_{n}") for n in range(len(several)))
+                for name, extents in zip(item, several, strict=True):
+                    self._input(name, one.name, tensor, extents)
+            else:
+                self._input(one.name, one.name, tensor, shapes.get(one.name))
+            scope[one.name] = Option(item) if is_option else item
         return self.known.inputs, scope
+
+    def _input(self, name: str, of: str, kind: Any, extents: Any) -> None:
+        """Take a tensor as an input, of the extents that a caller says, if any."""
+        import onnx
+
+        info = onnx.helper.make_value_info(name, copied(kind))
+        if extents is not None:
+            set_extents(info.type.tensor_type, of, extents)
+        self.known.inputs.append(info)
 
     def output(self, declared: Any, scope: _Scope) -> list[Any]:
         """The outputs that one of the model becomes; the nodes that name them are written."""
@@ -197,7 +205,7 @@ class _Walk:
     def nodes(self, nodes: Sequence[Any], scope: _Scope, *, keeps_names: bool = False) -> None:
         """Write nodes again; outside of graphs inside nodes, their results keep their names."""
         for node in nodes:
-            items = [scope[name] if name else None for name in node.input]
+            items = [self._item(node, name, scope) for name in node.input]
             handler = None if node.domain else self._handlers.get(node.op_type)
             is_plain = node.op_type == "Identity" and isinstance(items[0], str)
             if handler is not None and not is_plain:
@@ -213,6 +221,11 @@ class _Walk:
                     copy.output[place] = name if keeps_names else self.known.fresh(name)
                     scope[name] = copy.output[place]
             self.known.append(copy)
+
+    def _item(self, node: Any, name: str, scope: _Scope) -> Item | None:
+        if name and name not in scope:
+            raise _refused(node, f"{name} is neither made before it nor a dense constant")
+        return scope[name] if name else None
 
     def _graph(self, graph: Any, arguments: Sequence[Any], scope: _Scope) -> list[Any]:
         """What the outputs of a graph inside a node stand for; its nodes are written here."""
@@ -259,18 +272,21 @@ class _Walk:
         self, graph: Any, arguments: Sequence[Any], scope: _Scope
     ) -> tuple[list[Any], list[Any]]:
         """The nodes of a graph inside a node, and what its outputs stand for: names made in it."""
-        self.known.written.append([])
-        results = self._graph(graph, arguments, scope)
-        free = {name for node in self.known.written[-1] for name in node.output}
+        written: list[Any] = []
+        self.known.written.append(written)
+        try:
+            results = self._graph(graph, arguments, scope)
+            free = {name for node in written for name in node.output}
 
-        def own(name: str) -> str:
-            if name not in free:  # made outside, or an output already
-                return self.known.node("Identity", name)
-            free.remove(name)
-            return name
+            def own(name: str) -> str:
+                if name not in free:  # made outside, or an output already
+                    return self.known.node("Identity", name)
+                free.remove(name)
+                return name
 
-        results = [_renamed(item, own) for item in results]
-        return self.known.written.pop(), results
+            return written, [_renamed(item, own) for item in results]
+        finally:
+            self.known.written.pop()
 
     def _if(self, node: Any, items: list[Any], scope: _Scope) -> list[Item]:
         branches = _attributes(node)
@@ -287,8 +303,8 @@ class _Walk:
         if forms[0] != forms[1]:
             raise _refused(
                 node,
-                "its branches give sequences of different lengths, and its condition hangs on what"
-                " a call gives; instead: its condition as constants=",
+                "its branches give sequences of different lengths, or an option that one has not,"
+                " and its condition hangs on what a call gives; instead: it as constants=",
             )
         import onnx
 
@@ -321,17 +337,21 @@ class _Walk:
     def _loop(self, node: Any, items: list[Any], scope: _Scope) -> list[Item]:
         body = _attributes(node)["body"]
         states = list(items[2:])
-        if not has_sequences(body) and all(isinstance(one, str) for one in states):
-            copy = self._copy(node, scope)
-            copy.input[:] = [item or "" for item in items]
-            copy.output[:] = [self.known.fresh(name) if name else "" for name in node.output]
-            self.known.append(copy)
-            return list(copy.output)
+        if all(isinstance(one, str) for one in states):
+            with contextlib.suppress(OnnxError):  # of a sequence that its steps change or read
+                copy = self._copy(node, scope)
+                copy.input[:] = [item or "" for item in items]
+                copy.output[:] = [self.known.fresh(name) if name else "" for name in node.output]
+                self.known.append(copy)
+                return list(copy.output)
         count = self._needed(node, items[0], "its number of steps") if items[0] else None
-        goes_on = items[1] if len(items) > 1 and items[1] else self.known.constant(np.bool_(True))
+        is_asked = len(items) > 1 and bool(items[1])  # else the body's condition counts for nothing
+        goes_on = items[1] if is_asked else self.known.constant(np.bool_(True))
         scanned: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
         step = 0
-        while (count is None or step < count) and self._needed(node, goes_on, "its condition"):
+        while (count is None or step < count) and (
+            not is_asked or self._needed(node, goes_on, "its condition")
+        ):
             if step == _MOST_STEPS:
                 raise _refused(node, f"more than {_MOST_STEPS} steps over sequences")
             arguments = [self.known.constant(np.int64(step)), goes_on, *states]
@@ -343,6 +363,9 @@ class _Walk:
         return [*states, *(self._stacked(node, one, 0) for one in scanned)]
 
     def _map(self, node: Any, items: list[Any], scope: _Scope) -> list[Item]:
+        lengths = {len(one) for one in items if isinstance(one, tuple)}
+        if len(lengths) > 1:
+            raise _refused(node, f"its sequences have {sorted(lengths)} tensors; expected as many")
         results = [
             self._graph(
                 _attributes(node)["body"],
@@ -402,7 +425,7 @@ class _Walk:
     def _stacked(self, node: Any, names: Sequence[str], axis: int) -> str:
         """Tensors of one shape along a new axis."""
         if not names:
-            raise _refused(node, "no step, or no tensor, to be stacked")
+            raise _refused(node, "no tensor is to be stacked, as of a loop of no step")
         if self._version < _AXES_ARE_INPUTS:
             lines = [self.known.node("Unsqueeze", one, axes=[axis]) for one in names]
         else:
@@ -453,6 +476,11 @@ class _Walk:
                 f"extent {axis} of {name} is not known; instead: the extents of inputs as shapes=",
             )
         return extent
+
+
+def _are_extents_of_several(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and all(isinstance(one, Sequence) and not isinstance(one, str) for one in value)
 
 
 def _tensors(item: Any) -> list[str]:

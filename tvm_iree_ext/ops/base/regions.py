@@ -238,7 +238,7 @@ class Region:
         """The yielded expression with ``arguments`` for the parameters."""
         by_name = {p.name: a for p, a in zip(self.parameters, arguments, strict=True)}
         given = (tirx.Var, lambda var: by_name.get(var.name, var))
-        comparisons = ((tirx.LT, tirx.LE, tirx.GT, tirx.GE), bool_order.by_logic)
+        comparisons = ((tirx.LT, tirx.LE, tirx.GT, tirx.GE), bool_order.as_numbers)
         return tvm_ffi.structural_map(self.body, [given, comparisons])
 
 

@@ -87,10 +87,9 @@ def without_unused(function: relax.Function) -> relax.Function:
     for block in reversed(function.body.blocks):
         kept = []
         for binding in reversed(block.bindings):
-            is_removable = isinstance(block, relax.DataflowBlock) and isinstance(
-                binding, relax.VarBinding
-            )  # a cast may name extents
-            if not is_removable or binding.var in used:
+            # A cast may name extents, which others use.
+            is_value = isinstance(binding, relax.VarBinding)
+            if not (is_value and isinstance(block, relax.DataflowBlock)) or binding.var in used:
                 used.update(variables_of(binding.value))
                 kept.append(binding)
         kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock

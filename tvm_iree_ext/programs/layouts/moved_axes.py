@@ -68,7 +68,7 @@ def moved_result(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> Mov
     return _moved_result(function, tuple(moved.items()))
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def _moved_result(
     function: tirx.PrimFunc, moved: tuple[tuple[int, MovedAxes], ...]
 ) -> MovedAxes | None:
@@ -91,7 +91,7 @@ def _moved_result(
     return found.pop() if len(found) == 1 else None
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def moved_operands(function: tirx.PrimFunc, end: MovedAxes) -> Mapping[int, MovedAxes] | None:
     """The axes of a function's parameters that go along the moved ones of its result.
 
