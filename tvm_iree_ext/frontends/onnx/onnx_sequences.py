@@ -155,7 +155,7 @@ class _Walk:
             inner = one.type.optional_type.elem_type if is_option else one.type
             item: str | tuple[str, ...] = one.name
             if _kind(inner) == "sequence_type":
-                several = shapes.get(one.name)
+                several: Any = shapes.get(one.name)
                 if not _are_extents_of_several(several):
                     raise OnnxError(
                         f"input {one.name} is a sequence; say the extents of each of its tensors,"
