@@ -17,18 +17,16 @@ from tvm import ir, relax, tirx
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.programs.base.relax_passes import (
     constant_of,
-    prim_functions,
     relax_functions,
     with_bindings,
     with_constants,
     with_functions,
 )
-from tvm_iree_ext.programs.base.tir_calls import is_reshape, is_tir_call, loops_by_name
+from tvm_iree_ext.programs.base.tir_calls import Callees, is_reshape, is_tir_call, loops_by_name
 from tvm_iree_ext.records.record_choice import lowered
 from tvm_iree_ext.schedules.dispatch import schedule_loops
 from tvm_iree_ext.targets.names import make_target
@@ -64,36 +62,33 @@ def fold_constants(
         ops: the ops of the module's functions, by key; without them products stay.
         most_bytes: of a result; by default any.
     """
-    products = _products(mod, ops or {})
-    loops = {**loops_by_name(mod), **{name: one for name, (one, _) in products.items()}}
+    callees = Callees(mod, ops or {})
+    products = _products(callees)
+    loops = loops_by_name(mod) | {name: callees.functions[name] for name in products}
     functions = {
         var: one for var, one in relax_functions(mod).items() if isinstance(one.body, relax.SeqExpr)
     }
-    flops = {name: op.flops() for name, (_, op) in products.items()}
-    found = {var: _Function(one, loops, flops, parameters) for var, one in functions.items()}
+    found = {var: _Function(one, loops, products, parameters) for var, one in functions.items()}
     shared = _used_twice(relax_functions(mod).values())
     for one in found.values():
         one.choose(shared, most_bytes)
     called = {name for one in found.values() for name in one.callees()}
     if not any(one.kept for one in found.values()):
         return mod
-    compute = _Kernels(
-        {name: loops[name] for name in called},
-        {name: op for name, (_, op) in products.items() if name in called},
-    )
+    compute = _Kernels({name: loops[name] for name in called}, products)
     return with_functions(
         mod, {var: one.folded(compute, parameters) for var, one in found.items() if one.kept}
     )
 
 
-def _products(mod: ir.IRModule, ops: Mapping[str, Op]) -> dict[str, tuple[tirx.PrimFunc, Op]]:
-    """The functions that are contractions of known extents, by name, and their ops."""
-    found: dict[str, tuple[tirx.PrimFunc, Op]] = {}
-    for var, function in prim_functions(mod).items():
-        op = ops.get(str((function.attrs or {}).get(OP_ATTRIBUTE)))
-        if isinstance(op, Contraction) and not op.signature.symbols and op.in_words is op:
-            found[var.name_hint] = function, op
-    return found
+def _products(callees: Callees) -> dict[str, Op]:
+    """The contractions of known extents, by the names of their functions."""
+    ops = {name: callees.op_of_function(one) for name, one in callees.functions.items()}
+    return {
+        name: op
+        for name, op in ops.items()
+        if isinstance(op, Contraction) and not op.signature.symbols and op.in_words is op
+    }
 
 
 def _used_twice(functions: Iterable[relax.Function]) -> set[str]:
@@ -129,10 +124,10 @@ class _Function:
         self,
         function: relax.Function,
         loops: Mapping[str, tirx.PrimFunc],
-        flops: Mapping[str, int],
+        products: Mapping[str, Op],
         parameters: Mapping[str, np.ndarray],
     ) -> None:
-        self._function, self._parameters, self._flops = function, parameters, flops
+        self._function, self._parameters, self._products = function, parameters, products
         self._names = _constants(function)
         self._computed: dict[ir.Var, _Computed] = {}
         self._outside: dict[Any, None] = {}  # what else is used, in order
@@ -147,7 +142,7 @@ class _Function:
         tvm_ffi.structural_walk(value, [(ir.Var, note), (ir.GenericConst, note)])
 
     def _note(self, binding: Any, loops: Mapping[str, tirx.PrimFunc]) -> None:
-        operands = _operands(binding, loops, self._flops)
+        operands = _operands(binding, loops, self._products)
         if operands is None or not all(map(self._is_constant, operands)):
             self._use(binding.value)
             return
@@ -155,8 +150,11 @@ class _Function:
         for one in operands:
             leaves |= self._computed[one].leaves if one in self._computed else {one}
         flops = sum(self._computed[one].flops for one in {*operands} if one in self._computed)
-        if is_tir_call(binding.value):
-            flops += self._flops.get(binding.value.args[0].name_hint, 0)
+        if (
+            is_tir_call(binding.value)
+            and (name := binding.value.args[0].name_hint) in self._products
+        ):
+            flops += self._products[name].flops()
         self._computed[binding.var] = _Computed(binding.value, operands, frozenset(leaves), flops)
 
     def _is_constant(self, value: Any) -> bool:
@@ -253,7 +251,7 @@ class _Function:
 
 
 def _operands(
-    binding: Any, loops: Mapping[str, tirx.PrimFunc], flops: Mapping[str, int]
+    binding: Any, loops: Mapping[str, tirx.PrimFunc], products: Mapping[str, Op]
 ) -> list[Any] | None:
     """What a binding computes a tensor of; None where that is not done at build.
 
@@ -270,8 +268,9 @@ def _operands(
     function, operands = loops.get(name), list(value.args[1].fields)
     if function is None or not operands or len(function.params) != len(operands) + 1:
         return None
-    is_short = flops[name] <= _MOST_FLOPS if name in flops else _steps(function) <= _MOST_STEPS
-    return operands if is_short else None
+    if name in products:
+        return operands if products[name].flops() <= _MOST_FLOPS else None
+    return operands if _steps(function) <= _MOST_STEPS else None
 
 
 def _bytes(value: Any) -> int:
@@ -316,7 +315,7 @@ def _name(of: Iterable[str], parameters: Mapping[str, Any]) -> str:
 class _Kernels:
     """Runs kernels at build."""
 
-    def __init__(self, functions: Mapping[str, tirx.PrimFunc], ops: Mapping[str, Op]) -> None:
+    def __init__(self, functions: Mapping[str, tirx.PrimFunc], products: Mapping[str, Op]) -> None:
         self._symbols = {name: f"fold_{place}" for place, name in enumerate(functions)}
         self._results: dict[ir.Var, np.ndarray] = {}
         if not functions:
@@ -326,9 +325,9 @@ class _Kernels:
         made = {}
         for name, one in functions.items():
             symbol = self._symbols[name]
-            if name in ops:
-                module, _ = lowered(ops[name], target)
-                made[symbol] = module[ops[name].entry].with_attr("global_symbol", symbol)
+            if name in products:
+                module, _ = lowered(products[name], target)
+                made[symbol] = module[products[name].entry].with_attr("global_symbol", symbol)
             else:
                 made[symbol] = schedule_loops(one, target, symbol)
         self._library = tvm.compile(

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+MOST_ELEMENTS = 4096
+"""Of a value that is computed so: axes, extents, positions, and small tables."""
+
 _LEFT = (
     *("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
     "RandomUniformLike",
@@ -39,3 +42,13 @@ def evaluated(
     if any(one.dtype.kind in "OU" for one in results):
         return None
     return dict(zip(filter(None, node.output), results, strict=True))
+
+
+def is_of_extents(node: Any) -> bool:
+    """Whether a node gives what the extents of its operand alone say."""
+    return node.op_type in ("Shape", "Size") and not node.domain
+
+
+def of_extents(shape: Sequence[int]) -> np.ndarray:
+    """An array of these extents, which stands for the operand of such a node."""
+    return np.broadcast_to(np.zeros((), "bool"), shape)

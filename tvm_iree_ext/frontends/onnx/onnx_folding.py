@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends.onnx.onnx_evaluation import evaluated
+from tvm_iree_ext.frontends.onnx.onnx_evaluation import (
+    MOST_ELEMENTS,
+    evaluated,
+    is_of_extents,
+    of_extents,
+)
+from tvm_iree_ext.frontends.onnx.onnx_graphs import copied
 from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, typed
 from tvm_iree_ext.frontends.onnx.onnx_rewriting import NotRewritten, Values
-
-_MOST = 4096  # elements of what is computed
 
 
 def folded(model: OnnxModel) -> OnnxModel | None:
@@ -19,8 +23,7 @@ def folded(model: OnnxModel) -> OnnxModel | None:
 
     None where there is none.
     """
-    proto = type(model.proto)()
-    proto.CopyFrom(model.proto)
+    proto = copied(model.proto)
     values = Values(model)
     found: dict[str, np.ndarray] = {}
     nodes, count = [], 0
@@ -40,16 +43,10 @@ def folded(model: OnnxModel) -> OnnxModel | None:
             nodes.append(_constant(name, array))
     if not count:
         return None
-    copies = [_copy(node) for node in nodes]
+    copies = [copied(node) for node in nodes]
     del proto.graph.node[:]
     proto.graph.node.extend(copies)
     return replace(model, proto=typed(proto))
-
-
-def _copy(node: Any) -> Any:
-    copy = type(node)()
-    copy.CopyFrom(node)
-    return copy
 
 
 def _constant(name: str, array: np.ndarray) -> Any:
@@ -61,7 +58,7 @@ def _constant(name: str, array: np.ndarray) -> Any:
 
 def _value(name: str, values: Values, found: dict[str, np.ndarray]) -> np.ndarray:
     array = found[name] if name in found else values.constant(name)
-    if array.size > _MOST:
+    if array.size > MOST_ELEMENTS:
         raise NotRewritten(f"{name} has {array.size} elements")
     return array
 
@@ -70,18 +67,17 @@ def _computed(
     node: Any, opsets: Any, values: Values, found: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray] | None:
     """The results of a node by name; None where they are not known here."""
-    if node.op_type == "Constant" or any(one.HasField("g") or one.graphs for one in node.attribute):
+    if node.op_type == "Constant":
         return None
     try:
-        if node.op_type in ("Shape", "Size") and not node.domain:
-            shape = values.shape(node.input[0])
-            given = {node.input[0]: np.broadcast_to(np.zeros((), "bool"), shape)}
+        if is_of_extents(node):
+            given = {node.input[0]: of_extents(values.shape(node.input[0]))}
         else:
             given = {name: _value(name, values, found) for name in node.input if name}
     except NotRewritten:
         return None
     results = evaluated(node, opsets, given)
-    if results is None or any(one.size > _MOST for one in results.values()):
+    if results is None or any(one.size > MOST_ELEMENTS for one in results.values()):
         return None
     return results
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends.onnx.onnx_evaluation import evaluated
+from tvm_iree_ext.frontends.onnx.onnx_evaluation import (
+    MOST_ELEMENTS,
+    evaluated,
+    is_of_extents,
+    of_extents,
+)
 from tvm_iree_ext.frontends.onnx.onnx_graphs import graphs_of
-
-_MOST_KNOWN = 4096  # elements of a value that positions and conditions are computed from
 
 
 class KnownNodes:
@@ -85,7 +88,7 @@ class KnownNodes:
                 wanted.pop()
                 continue
             node = self._makers.get(one)
-            missing = [] if node is None or _is_of_extents(node) else self._missing(node)
+            missing = [] if node is None or is_of_extents(node) else self._missing(node)
             if missing:
                 wanted += missing
                 continue
@@ -95,7 +98,7 @@ class KnownNodes:
             else:
                 self._known |= results
         array = self._known.get(name)
-        return array if array is not None and array.size <= _MOST_KNOWN else None
+        return array if array is not None and array.size <= MOST_ELEMENTS else None
 
     def _missing(self, node: Any) -> list[str]:
         """The operands of a node that were not asked for yet."""
@@ -105,17 +108,17 @@ class KnownNodes:
 
     def _evaluated(self, node: Any) -> dict[str, np.ndarray] | None:
         """The results of a node by name, where its operands, or their extents, are known."""
-        if _is_of_extents(node):
+        if is_of_extents(node):
             extents = self.extents(node.input[0])
             shape = [extent for extent in extents or [] if extent is not None]
             if extents is None or len(shape) < len(extents):
                 return None
-            given = {node.input[0]: np.broadcast_to(np.zeros((), "bool"), shape)}
+            given = {node.input[0]: of_extents(shape)}
         else:
             given = {one: self._known[one] for one in node.input if one in self._known}
             if any(one and one not in given for one in node.input):
                 return None
-            if any(array.size > _MOST_KNOWN for array in given.values()):
+            if any(array.size > MOST_ELEMENTS for array in given.values()):
                 return None
         return evaluated(node, self._opsets, given)
 
@@ -142,7 +145,3 @@ class KnownNodes:
         if name in self._extents:
             return self._extents[name]
         return None if known is None else list(known.shape)
-
-
-def _is_of_extents(node: Any) -> bool:
-    return node.op_type in ("Shape", "Size") and not node.domain

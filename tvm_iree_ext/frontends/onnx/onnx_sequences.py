@@ -19,6 +19,7 @@ from tvm_iree_ext.base.errors import OnnxError
 from tvm_iree_ext.frontends.onnx.onnx_graphs import copied, graphs_of, set_extents
 from tvm_iree_ext.frontends.onnx.onnx_known_nodes import KnownNodes
 from tvm_iree_ext.frontends.onnx.onnx_model import OnnxModel, Shapes, typed
+from tvm_iree_ext.frontends.onnx.onnx_rewriting import Attributes
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def without_sequences(model: OnnxModel, shapes: Shapes) -> OnnxModel:
         OnnxError: for a sequence whose length, or a place in it, hangs on what a call gives; the
             node or input is named.
     """
-    if not has_sequences(model.proto.graph):
+    if not _has_sequences(model.proto.graph):
         return model
     walk = _Walk(model)
     inputs, scope = walk.inputs(shapes)
@@ -73,7 +74,7 @@ def without_sequences(model: OnnxModel, shapes: Shapes) -> OnnxModel:
     return replace(model, proto=typed(proto))
 
 
-def has_sequences(graph: Any) -> bool:
+def _has_sequences(graph: Any) -> bool:
     """Whether a graph, or one inside its nodes, has values that are no tensors."""
     return any(
         node.op_type in _OPERATORS and not node.domain
@@ -95,12 +96,6 @@ def _tensor_type(kind: Any) -> Any:
     while _kind(kind) in ("sequence_type", "optional_type"):
         kind = getattr(kind, _kind(kind)).elem_type
     return kind
-
-
-def _attributes(node: Any) -> dict[str, Any]:
-    import onnx
-
-    return {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
 
 
 def _refused(node: Any, why: str) -> OnnxError:
@@ -137,7 +132,6 @@ class _Walk:
 
     def inputs(self, shapes: Shapes) -> tuple[list[Any], _Scope]:
         """The inputs as tensors, and what the names of the model's inputs stand for."""
-
         scope: _Scope = {}
         for one in self.proto.graph.input:
             kind, tensor = _kind(one.type), _tensor_type(one.type)
@@ -148,24 +142,23 @@ class _Walk:
             if _kind(tensor) != "tensor_type":
                 raise OnnxError(f"input {one.name} holds what is no tensor")
             is_option = kind == "optional_type"
-            shape = shapes.get(one.name, ())
-            if is_option and shape is None:
+            said: Any = shapes.get(one.name)
+            if is_option and said is None and one.name in shapes:
                 scope[one.name] = Option(None)
                 continue
             inner = one.type.optional_type.elem_type if is_option else one.type
             item: str | tuple[str, ...] = one.name
             if _kind(inner) == "sequence_type":
-                several: Any = shapes.get(one.name)
-                if not _are_extents_of_several(several):
+                if not _are_extents_of_several(said):
                     raise OnnxError(
                         f"input {one.name} is a sequence; say the extents of each of its tensors,"
                         f" as in shapes={{{one.name!r}: [(2, 3), (4, 3)]}}"
                     )
-                item = tuple(self.known.fresh(f"{one.name}_{n}") for n in range(len(several)))
-                for name, extents in zip(item, several, strict=True):
+                item = tuple(self.known.fresh(f"{one.name}_{n}") for n in range(len(said)))
+                for name, extents in zip(item, said, strict=True):
                     self._input(name, one.name, tensor, extents)
             else:
-                self._input(one.name, one.name, tensor, shapes.get(one.name))
+                self._input(one.name, one.name, tensor, said)
             scope[one.name] = Option(item) if is_option else item
         return self.known.inputs, scope
 
@@ -289,7 +282,7 @@ class _Walk:
             self.known.written.pop()
 
     def _if(self, node: Any, items: list[Any], scope: _Scope) -> list[Item]:
-        branches = _attributes(node)
+        branches = Attributes(node).all()
         condition = self.known.value(items[0])
         if condition is not None:
             taken = branches["then_branch" if condition.item() else "else_branch"]
@@ -335,7 +328,7 @@ class _Walk:
         return given
 
     def _loop(self, node: Any, items: list[Any], scope: _Scope) -> list[Item]:
-        body = _attributes(node)["body"]
+        body = Attributes(node)("body")
         states = list(items[2:])
         if all(isinstance(one, str) for one in states):
             with contextlib.suppress(OnnxError):  # of a sequence that its steps change or read
@@ -368,7 +361,7 @@ class _Walk:
             raise _refused(node, f"its sequences have {sorted(lengths)} tensors; expected as many")
         results = [
             self._graph(
-                _attributes(node)["body"],
+                Attributes(node)("body"),
                 [one[place] if isinstance(one, tuple) else one for one in items],
                 scope,
             )
@@ -415,12 +408,12 @@ class _Walk:
         return place + count if place < 0 else place
 
     def _concat(self, node: Any, items: list[Any], _: _Scope) -> list[Item]:
-        said = _attributes(node)
-        if said.get("new_axis", 0):
-            return [self._stacked(node, items[0], said["axis"])]
+        said = Attributes(node)
+        if said("new_axis", 0):
+            return [self._stacked(node, items[0], said("axis"))]
         if not items[0]:
             raise _refused(node, "the sequence is empty")
-        return [self.known.node("Concat", *items[0], axis=said["axis"])]
+        return [self.known.node("Concat", *items[0], axis=said("axis"))]
 
     def _stacked(self, node: Any, names: Sequence[str], axis: int) -> str:
         """Tensors of one shape along a new axis."""
@@ -434,8 +427,8 @@ class _Walk:
         return self.known.node("Concat", *lines, axis=axis)
 
     def _split(self, node: Any, items: list[Any], _: _Scope) -> list[Item]:
-        said = _attributes(node)
-        x, axis = items[0], said.get("axis", 0)
+        said = Attributes(node)
+        x, axis = items[0], said("axis", 0)
         where = items[1] if len(items) > 1 else None
         sizes = self.known.value(where) if where else np.int64(1)
         if sizes is None:
@@ -448,7 +441,7 @@ class _Walk:
             lengths = [int(size) for size in sizes]
         parts, begin = [], 0
         for length in lengths:
-            if where or said.get("keepdims", 1):
+            if where or said("keepdims", 1):
                 bounds = (np.array([one], "i8") for one in (begin, begin + length, axis))
                 parts.append(self.known.node("Slice", x, *map(self.known.constant, bounds)))
             else:

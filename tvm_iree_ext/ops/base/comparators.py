@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.tir.bool_order import as_number
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 _PLAIN = {"LT": "<", "LE": "<=", "GT": ">", "GE": ">="}  # classes of tirx
@@ -46,8 +47,7 @@ def as_seen(element: ir.Expr) -> ir.Expr:
     """An element as a comparator sees it."""
     dtype = str(element.ty.dtype)
     if dtype == "bool":
-        # Not a cast: TVM would drop it on both sides of a comparison, and cannot compare bools.
-        return tirx.Select(element, tirx.const(1, "int8"), tirx.const(0, "int8"))
+        return as_number(element)
     return element if region_dtype(dtype) == dtype else tirx.Cast(region_dtype(dtype), element)
 
 

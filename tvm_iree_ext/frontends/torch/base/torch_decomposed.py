@@ -103,10 +103,8 @@ def _is_plain(node: Any) -> bool:
         return False
     if node.op == "output":
         return True
-    values = _pytree.tree_leaves(node.meta.get("val"))
-    if target is not operator.getitem and any(one is None for one in values) and len(values) > 1:
-        return False
-    return all(one is None or _is_known(one) for one in values)
+    value = node.meta.get("val")
+    return value is None or all(map(_is_known, _pytree.tree_leaves(value)))
 
 
 def _is_known(value: Any) -> bool:
@@ -118,7 +116,9 @@ def _is_known(value: Any) -> bool:
 def _description(leaf: Any) -> Any:
     if not isinstance(leaf, torch.fx.Node):
         return type(leaf), repr(leaf)
-    value = leaf.meta["val"]
+    value = leaf.meta.get("val")
+    if value is None:
+        return leaf.name
     return tuple(value.shape), value.dtype, value.stride(), str(value.device)
 
 
