@@ -1,6 +1,7 @@
 """Fit the polynomials of functions in vectors, and print them with their errors.
 
-They are those of ``wide_math.py`` and ``hyperbolic_tangent.py`` in ``tvm_iree_ext/codegen``.
+They are those of ``wide_math.py``, ``hyperbolic_tangent.py`` and ``double_math.py`` in
+``tvm_iree_ext/codegen``.
 
 Each is the least in its largest relative error, by Lawson's method: least squares, whose weights
 are multiplied by the errors until these are level.  Exact values are mpmath's, of 40 digits.  Run
@@ -31,6 +32,10 @@ class Fit:
     terms: int
     first: float | None = None
     """The first coefficient, where that is not free."""
+    middle: float = 0.0
+    """The polynomial's variable is ``z - middle``."""
+    pairs: int = 0
+    """How many of the first coefficients are given as sums of two numbers."""
 
 
 def _quotient(function: Callable[[mpmath.mpf], mpmath.mpf], first: mpmath.mpf | int) -> Callable:
@@ -95,28 +100,88 @@ TANH_FITS = {
 """By format and term of ``hyperbolic_tangent.py``."""
 
 
+def _sinh_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(sinh(x) - x) / x^3`` of ``z = x^2``."""
+    x = mpmath.sqrt(z)
+    return (mpmath.sinh(x) / x - 1) / z if z else mpmath.mpf(1) / 6
+
+
+def _atanh_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(atanh(s) - s) / s^3`` of ``z = s^2``."""
+    s = mpmath.sqrt(z)
+    return (mpmath.atanh(s) / s - 1) / z if z else mpmath.mpf(1) / 3
+
+
+def _erf_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(erf(x) - 2 x / sqrt(pi)) / x^3`` of ``z = x^2``."""
+    x, slope = mpmath.sqrt(z), 2 / mpmath.sqrt(mpmath.pi)
+    return (mpmath.erf(x) / x - slope) / z if z else -slope / 3
+
+
+def _expm1_third(r: mpmath.mpf) -> mpmath.mpf:
+    """``(e^r - 1 - r - r^2 / 2) / r^3``."""
+    return (mpmath.expm1(r) - r - r**2 / 2) / r**3 if r else mpmath.mpf(1) / 6
+
+
+def _sin_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(sin(x) - x) / x^3`` of ``z = x^2``."""
+    x = mpmath.sqrt(z)
+    return (mpmath.sin(x) / x - 1) / z if z else -mpmath.mpf(1) / 6
+
+
+def _cos_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(cos(x) - 1 + x^2 / 2) / x^4`` of ``z = x^2``."""
+    x = mpmath.sqrt(z)
+    return (mpmath.cos(x) - 1 + z / 2) / z**2 if z else mpmath.mpf(1) / 24
+
+
+_T_LOW, _T_HIGH = 2 / 30.0, 2 / 2.46
+DOUBLE_FITS = (
+    Fit("ATANH", _atanh_rest, 0.0, _LOG_END, 7),
+    Fit("EXP", _expm1_third, -_LN2_2, _LN2_2, 10),
+    Fit("SIN", _sin_rest, 0.0, _QUARTER_PI**2, 6),
+    Fit("COS", _cos_rest, 0.0, _QUARTER_PI**2, 6),
+    Fit("SINH", _sinh_rest, 0.0, 1.0, 7),
+    Fit("CBRT", mpmath.cbrt, 2**-0.5, 2**0.5, 11),
+    Fit("ERF", _erf_rest, 0.0, 0.48**2, 9),
+    Fit("ERFCX", _erfcx, _T_LOW, _T_HIGH, 24, middle=0.4375, pairs=2),
+)
+"""Those of ``double_math.py``; the pairs of ERFCX stand apart there."""
+
+
 def fitted(fit: Fit) -> tuple[tuple[float, ...], float]:
-    """The coefficients, and the largest relative error, of coefficients as float64."""
+    """The coefficients, and the largest relative error, of coefficients as float64.
+
+    Of those that are pairs the second parts stand behind all others.
+    """
     middle, radius = (fit.high + fit.low) / 2, (fit.high - fit.low) / 2
     angles = (np.arange(_POINTS) + 0.5) * np.pi / _POINTS
     places = middle - radius * np.cos(angles)
-    exact = np.array([fit.value(mpmath.mpf(z)) for z in places])
-    values = exact.astype(np.longdouble)
+    values = np.array([_long(fit.value(mpmath.mpf(z))) for z in places])
     begin = 0 if fit.first is None else 1
-    powers = (places.astype(np.longdouble)[:, None] / radius) ** np.arange(begin, fit.terms)
+    from_middle = (places.astype(np.longdouble) - fit.middle) / radius
+    powers = from_middle[:, None] ** np.arange(begin, fit.terms)
     rest = values - (0 if fit.first is None else np.longdouble(fit.first))
-    weights, best = np.full(_POINTS, 1 / _POINTS, np.longdouble), (np.inf, ())
+    weights = np.full(_POINTS, 1 / _POINTS, np.longdouble)
+    best: tuple[float, tuple[np.longdouble, ...]] = (np.inf, ())
     for _ in range(_ROUNDS):
         scale = np.sqrt(weights) / np.abs(values)
         found = _least_squares(powers * scale[:, None], rest * scale)
         errors = np.abs((powers @ found - rest) / values)
         if errors.max() < best[0]:
-            best = (errors.max(), tuple(found / radius ** np.arange(begin, fit.terms)))
+            best = (float(errors.max()), tuple(found / radius ** np.arange(begin, fit.terms)))
         weights = weights * (errors / errors.max() + np.longdouble(1e-9))
         weights /= weights.sum()
     coefficients: tuple[float, ...] = tuple(map(float, best[1]))
     coefficients = coefficients if fit.first is None else (fit.first, *coefficients)
+    coefficients += tuple(float(one - float(one)) for one in best[1][: fit.pairs])
     return coefficients, error_of(fit, coefficients)
+
+
+def _long(value: mpmath.mpf) -> np.longdouble:
+    """A number with the digits that NumPy's widest type has; mpmath gives those of float64."""
+    high = float(value)
+    return np.longdouble(high) + np.longdouble(float(value - high))
 
 
 def _least_squares(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -140,13 +205,15 @@ def _least_squares(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
 def error_of(fit: Fit, coefficients: Sequence[float], points: int = 501) -> float:
     """The largest relative error of a polynomial, at points that were not fitted."""
     places = [mpmath.mpf(z) for z in np.linspace(fit.low, fit.high, points)]
-    backwards = [mpmath.mpf(one) for one in reversed(coefficients)]
-    errors = [abs(mpmath.polyval(backwards, z) / fit.value(z) - 1) for z in places]
+    exact: list[mpmath.mpf] = [mpmath.mpf(one) for one in coefficients[: fit.terms]]
+    for place, low in enumerate(coefficients[fit.terms :]):
+        exact[place] += low
+    errors = [abs(mpmath.polyval(exact[::-1], z - fit.middle) / fit.value(z) - 1) for z in places]
     return float(max(errors))
 
 
 if __name__ == "__main__":
-    for fit in (*FITS, *TANH_FITS.values()):
+    for fit in (*FITS, *TANH_FITS.values(), *DOUBLE_FITS):
         coefficients, error = fitted(fit)
         print(f"_{fit.name} = (  # {error:.1e}")
         print(*(f"    {one!r}," for one in coefficients), ")", sep="\n")

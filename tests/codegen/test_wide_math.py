@@ -154,5 +154,5 @@ def test_polynomials_are_as_near_as_they_say(fits):
 def test_polynomials_of_tanh_are_as_near_as_they_say(fits):
     bounds = {"float32": 1.4e-7, "float64": 1e-16}
     for (dtype, name), fit in fits.TANH_FITS.items():
-        terms = getattr(hyperbolic_tangent._TERMS[dtype], name)
+        terms = getattr(hyperbolic_tangent.TERMS[dtype], name)
         assert fits.error_of(fit, terms, points=101) < bounds[dtype], fit.name

@@ -19,7 +19,7 @@ from tvm_iree_ext.codegen.polynomials import Expr, constant, polynomial
 
 
 @dataclass(frozen=True)
-class _Terms:
+class Terms:
     """What a format needs.
 
     Attributes:
@@ -34,8 +34,8 @@ class _Terms:
 
 
 _NEAR = 0.625
-_TERMS = {
-    "float32": _Terms(
+TERMS = {
+    "float32": Terms(
         near=(  # 4.8e-09
             -0.3333333317229855,
             0.13333303576862662,
@@ -53,7 +53,7 @@ _TERMS = {
         ),
         end=9.02,
     ),
-    "float64": _Terms(
+    "float64": Terms(
         near=(  # 5.7e-17
             -0.3333333333333333,
             0.13333333333333067,
@@ -90,7 +90,7 @@ _TERMS = {
 def tanh(x: Expr, share: Share) -> Expr:
     """Hyperbolic tangent."""
     dtype, integer = str(x.ty.dtype), integer_of(x)
-    form, terms = format_of(x), _TERMS[scalar_of(x)]
+    form, terms = format_of(x), TERMS[scalar_of(x)]
     sign = constant(-(1 << (form.bits - 1)), integer)
     others = constant((1 << (form.bits - 1)) - 1, integer)
     words = share(tirx.reinterpret(integer, x))
@@ -102,7 +102,7 @@ def tanh(x: Expr, share: Share) -> Expr:
     return tirx.reinterpret(dtype, tirx.reinterpret(integer, value) | (words & sign))
 
 
-def _far_tanh(x: Expr, terms: _Terms, share: Share) -> Expr:
+def _far_tanh(x: Expr, terms: Terms, share: Share) -> Expr:
     """``1 - 2 / (e^2x + 1)`` of what is from 0.625 to where that is 1."""
     dtype = str(x.ty.dtype)
     half, one, two = (constant(value, dtype) for value in (0.5, 1.0, 2.0))
@@ -118,7 +118,7 @@ def _far_tanh(x: Expr, terms: _Terms, share: Share) -> Expr:
     return share(difference + (rounded - missing * (half * quotient)))
 
 
-def _exp_in_parts(x: Expr, terms: _Terms, share: Share) -> tuple[Expr, Expr]:
+def _exp_in_parts(x: Expr, terms: Terms, share: Share) -> tuple[Expr, Expr]:
     """``2^n`` and ``e^r - 1``, where ``e^x`` is ``2^n e^r``, of what is above 0."""
     dtype, integer, form = str(x.ty.dtype), integer_of(x), format_of(x)
     # The sum has n + bias in its lowest bits; shifted up they are the float 2^n.

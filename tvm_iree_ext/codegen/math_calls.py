@@ -1,8 +1,8 @@
 """Calls of functions such as exp replaced by expressions, which take their argument several times.
 
 An argument is bound to a variable in front of its statement.  What a function of another one's
-value takes is kept in a register: TVM's analyzer puts what a variable is bound to in its place,
-which of a chain of functions makes an expression that grows exponentially.  A condition that guards
+value takes is kept in a register, and so is what is long: TVM's analyzer puts what a variable is
+bound to in its place, which of a chain makes an expression that grows exponentially.  A condition that guards
 such a call becomes a branch: nothing of it may be computed in front.
 """
 
@@ -69,6 +69,9 @@ def replace_calls(
     return with_body(func, tvm_ffi.structural_map(func.body, (_SIMPLE, lower)))
 
 
+_MOST_EXPANDED = 300
+"""The nodes of the expressions that TVM's analyzer makes of variables, in time that grows faster."""
+
 _SIMPLE = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)  # statements without others in them
 
 
@@ -100,6 +103,7 @@ class _Statement:
         self._lowering, self._is_function = lowering, is_function
         self._before: list[Any] = []
         self._renamed: dict[ir.Var, Expr] = {}
+        self._sizes: dict[ir.Var, int] = {}  # of what variables are bound to, expanded
         self._is_inner = False  # whether a value is computed with, and not only stored
 
     def lowered(self, statement: Any) -> Any:
@@ -148,9 +152,24 @@ class _Statement:
             value, ir.Var | tirx.FloatImm | tirx.IntImm | ir.StringImm
         ):
             return value
+        size = self._expanded_size(value)
+        if size > _MOST_EXPANDED and not str(value.ty.dtype).startswith("bool"):
+            return self._kept(value)
         var = tirx.Var("v", str(value.ty.dtype))
+        self._sizes[var] = size
         self._before.append(tirx.Bind(var, value))
         return var
+
+    def _expanded_size(self, value: Expr) -> int:
+        """The nodes of an expression with those that its variables are bound to."""
+        size = 0
+
+        def count(node: Expr) -> None:
+            nonlocal size
+            size += self._sizes.get(node, 1) if isinstance(node, ir.Var) else 1
+
+        tvm_ffi.structural_walk(value, (ir.Expr, count))
+        return size
 
     def _kept(self, value: Expr) -> Expr:
         cell, place = self._cell(value)

@@ -18,15 +18,21 @@ ATANH, CBRT = "tvm_iree_ext.atanh", "tvm_iree_ext.cbrt"
 ERFC, EXPM1 = "tvm_iree_ext.erfc", "tvm_iree_ext.expm1"
 """Operators for ``1 - erf(x)`` and ``e^x - 1``."""
 
-_BY_NAME = {"atanhf": ATANH, "cbrtf": CBRT, "erfcf": ERFC, "expm1f": EXPM1}
+_BY_NAME = {
+    **{"atanhf": ATANH, "cbrtf": CBRT, "erfcf": ERFC, "expm1f": EXPM1},
+    **{"atanh": ATANH, "cbrt": CBRT, "erfc": ERFC, "expm1": EXPM1},  # of float64
+}
 # Not acos, asin, atan and atan2: of vectors TVM simplifies their expressions for minutes.
 _LANE_BY_LANE = "acosh asinh copysign erf log1p nearbyint rsqrt"
 _OPERATORS = {f"tirx.{name}": f"tvm_iree_ext.{name}" for name in _LANE_BY_LANE.split()}
+_OF_FLOAT64 = ("tirx.acosh", "tirx.asinh", "tirx.erf", "tirx.log1p")
+"""The operators that have vector code of float64, too."""
+
 _OF_TVM = {ours: name for name, ours in _OPERATORS.items()}
 _EXTERN = ir.Op.get("tirx.call_pure_extern")
 _PURE = 1  # TVM's CallEffectKind::kPure
 
-for _name in (*_BY_NAME.values(), *_OPERATORS.values()):
+for _name in {*_BY_NAME.values(), *_OPERATORS.values()}:
     _ffi_api.RegisterOp(_name, "A function of each element, computed by vector code.")
     ir.register_op_attr(_name, "TVectorizable", True)
     ir.register_op_attr(_name, "TCallEffectKind", _PURE)
@@ -63,8 +69,10 @@ def name_vector_functions(
         if is_vector_function(call):
             operator = ir.Op.get(_BY_NAME[str(call.args[0].value)])
             return ir.Call(operator, list(call.args[1:]), ret_ty=call.ty)
-        ours = _OPERATORS.get(getattr(call.op, "name", ""))
-        if ours is None or str(call.ty.dtype) != "float32":
+        name = getattr(call.op, "name", "")
+        ours = _OPERATORS.get(name)
+        types = ("float32", "float64") if name in _OF_FLOAT64 else ("float32",)
+        if ours is None or str(call.ty.dtype) not in types:
             return call
         return ir.Call(ir.Op.get(ours), list(call.args), ret_ty=call.ty)
 

@@ -11,8 +11,8 @@ kernels that say they take exp2 of negative numbers only: there what is below 2^
     log1p(x) = n * ln 2 + log1p(m),     1 + x = 2^n * (1 + m),   m from -0.25 to 0.5
     erf(x)   = x + x p(x^2),            and 1 - e^q(x) from 0.925 on
 
-Other functions are computed in float64: :mod:`.wide_math`.  tan of float64 is the C library's, one
-call for each number: TVM's quotient loses up to 17 units.
+Other functions are computed in float64: :mod:`.wide_math`.  Those of float64 have twice its digits
+on the way: :mod:`.double_math`.
 
 Where AVX-512 has instructions for x - floor(x) and for y * 2^floor(x), exp2 of a vector of negative
 numbers is these two and 2^f for f from 0 to 1.  Elsewhere the latter only scales: a number has the
@@ -28,11 +28,13 @@ from tvm import ir, tirx
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.codegen import wide_math
+from tvm_iree_ext.codegen.double_math import double_functions
 from tvm_iree_ext.codegen.float_formats import FORMATS, format_of, integer_of, scalar_of
 from tvm_iree_ext.codegen.hyperbolic_tangent import tanh
 from tvm_iree_ext.codegen.math_calls import Rarely, Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
 from tvm_iree_ext.codegen.vector_functions import as_of_tvm, function_name
+from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.tir.rounded_bits import expanded, is_rounding
 
 Expr: TypeAlias = ir.Expr
@@ -334,9 +336,6 @@ _LOWERINGS: dict[str, tuple[_Lowering, tuple[str, ...]]] = {
     "tirx.tanh": (tanh, ("float32", "float64")),
 }
 
-_LIBRARY_FLOAT64 = {"tirx.tan": "llvm.tan"}
-"""LLVM's intrinsics of float64 that become calls of the C library, one for each lane."""
-
 
 @tirx.transform.prim_func_pass(opt_level=0)
 def lower_vector_math(
@@ -351,15 +350,17 @@ def lower_vector_math(
     scaled = _scaled_exp2(_COARSE_EXP2 if str(weights) == COARSE else _FRACTION_EXP2)
     has_scaling = target is not None and bool(llvm.llvm_cpu_has_features("avx512dq", target))
 
+    has_fma = target is not None and cpu_features(target).has_fma
+
     def lower(call: ir.Call, share: Share) -> Expr | Rarely | None:
         dtype, name = str(call.ty.dtype), function_name(call)
         if is_rounding(call):
             return expanded(call.args[0], share)
         if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
             return wide_math.LOWERINGS[name](*call.args, share)
+        if name in double_functions.LOWERINGS and dtype.partition("x")[0] == "float64":
+            return double_functions.LOWERINGS[name](*call.args, share, has_fma)
         function, scalars = _LOWERINGS.get(name, (None, ()))
-        if dtype.partition("x")[0] == "float64" and name in _LIBRARY_FLOAT64:
-            return tirx.call_llvm_pure_intrin(dtype, _LIBRARY_FLOAT64[name], call.args[0])
         if function is None or dtype.partition("x")[0] not in scalars:
             return as_of_tvm(call)
         if function is exp2 and weights:
@@ -370,7 +371,8 @@ def lower_vector_math(
 
     def is_ours(call: ir.Call) -> bool:
         name = function_name(call)
-        is_replaced = name in wide_math.LOWERINGS or name in _LOWERINGS
+        tables = (wide_math.LOWERINGS, double_functions.LOWERINGS, _LOWERINGS)
+        is_replaced = any(name in table for table in tables)
         return is_rounding(call) or is_replaced or as_of_tvm(call) is not None
 
     return replace_calls(func, lower, is_ours)

@@ -19,9 +19,20 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
-from tvm import DataType, ir, tirx
+from tvm import ir, tirx
 
+from tvm_iree_ext.codegen.float_formats import integer_of
+from tvm_iree_ext.codegen.float_words import (
+    clamped,
+    like,
+    mantissa_and_exponent,
+    power_of_2,
+    rarely_beyond,
+    sign_of,
+    size_of,
+    turned,
+    words_of,
+)
 from tvm_iree_ext.codegen.math_calls import Rarely, Share
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
 from tvm_iree_ext.codegen.vector_functions import ATANH, CBRT, ERFC, EXPM1
@@ -142,72 +153,19 @@ def _narrow(x: Expr) -> Expr:
     return tirx.Cast(str(x.ty.dtype).replace("float64", "float32"), x)
 
 
-def _like(value: float, x: Expr) -> Expr:
-    return constant(value, str(x.ty.dtype))
-
-
-def _word(x: Expr) -> str:
-    return str(x.ty.dtype).replace("float", "int")
-
-
-def _words(x: Expr) -> Expr:
-    return tirx.reinterpret(_word(x), x)
-
-
-def _float(words: Expr) -> Expr:
-    return tirx.reinterpret(str(words.ty.dtype).replace("int", "float"), words)
-
-
-def _sign(x: Expr) -> Expr:
-    """The sign's bit, of -0 and NaN too."""
-    return _words(x) & constant(-(1 << (DataType(str(x.ty.dtype)).bits - 1)), _word(x))
-
-
-def _size(x: Expr) -> Expr:
-    """Absolute value, of -0 and NaN too."""
-    most = (1 << (DataType(str(x.ty.dtype)).bits - 1)) - 1
-    return _float(_words(x) & constant(most, _word(x)))
-
-
-def _turned(x: Expr, sign: Expr) -> Expr:
-    """A number whose sign is changed where a sign's bit is set."""
-    return _float(tirx.bitwise_xor(_words(x), sign))
-
-
-def _within(x: Expr, most: float) -> Expr:
-    """From ``-most`` to ``most``; NaN stays."""
-    x = tirx.Select(x > _like(most, x), _like(most, x), x)
-    return tirx.Select(x < _like(-most, x), _like(-most, x), x)
-
-
-def _power_of_2(n: Expr) -> Expr:
-    """``2^n`` of a whole number within the range of exponents."""
-    return _float(_words(n + _like(_ROUND + _BIAS, n)) << constant(_MANTISSA, _word(n)))
-
-
 def _odd(total: Expr) -> Expr:
     """The sign's bit where a sum with _ROUND is of an odd integer."""
-    return _words(total) << constant(63, _word(total))
+    return words_of(total) << constant(63, integer_of(total))
 
 
 def _rest(d: Expr, n: Expr, part: float) -> Expr:
     """``d - n * part * pi / 2``."""
-    high, low = (_like(part * one, d) for one in _HALF_PI)
+    high, low = (like(part * one, d) for one in _HALF_PI)
     return (d - n * high) - n * low
 
 
 def _or_far(x: Expr, usual: Expr, far: Callable[[Share], Expr]) -> Rarely:
-    """The usual result, and another of the lanes whose arguments are large, infinite or NaN."""
-    words, bound = _words(_size(x)), int(np.float32(_MOST_MULTIPLES).view(np.int32))
-    largest = words
-    if DataType(str(words.ty.dtype)).lanes > 1:
-        largest = tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.smax", words)
-    is_far = words > constant(bound, _word(x))
-    return Rarely(
-        usual,
-        largest > tirx.const(bound, "int32"),
-        lambda share: tirx.Select(is_far, far(share), usual),
-    )
+    return rarely_beyond(x, _MOST_MULTIPLES, usual, far)
 
 
 def _far_rest(d: Expr, part: float, ahead: float, share: Share) -> tuple[Expr, Expr]:
@@ -216,16 +174,16 @@ def _far_rest(d: Expr, part: float, ahead: float, share: Share) -> tuple[Expr, E
     That integer is right but for multiples of 4, and what is left is as ``d`` is: an angle.  Each
     product with a part of 2 / pi is exact, as is what it has beyond a multiple of 4.
     """
-    four = _like(4.0, d)
-    high, low = _like(ahead, d), _like(0.0, d)
+    four = like(4.0, d)
+    high, low = like(ahead, d), like(0.0, d)
     for piece in _TWO_BY_PI:
-        product = share(d * _like(piece / part, d))
-        fourth = tirx.nearbyint(product * _like(0.25, d))
+        product = share(d * like(piece / part, d))
+        fourth = tirx.nearbyint(product * like(0.25, d))
         high, added = _exact_sum(high, share(product - fourth * four), share)
         low = share(low + added)
-    total = share(high + _like(_ROUND, d))
-    turns = (high - (total - _like(_ROUND, d))) + low
-    return total, share(turns * _like(part * math.pi / 2, d))
+    total = share(high + like(_ROUND, d))
+    turns = (high - (total - like(_ROUND, d))) + low
+    return total, share(turns * like(part * math.pi / 2, d))
 
 
 def _exact_sum(a: Expr, b: Expr, share: Share) -> tuple[Expr, Expr]:
@@ -250,12 +208,14 @@ def _sine(x: Expr, share: Share, ahead: float) -> Rarely:
     d = share(_wide(x))
 
     def of(total: Expr, r: Expr, share: Share) -> Expr:
-        return _narrow(_turned(share(r * polynomial(share(r * r), _SIN)), _odd(total)))
+        return _narrow(turned(share(r * polynomial(share(r * r), _SIN)), _odd(total)))
 
-    total = share((d * _like(1 / math.pi, d) + _like(ahead, d)) + _like(_ROUND, d))
-    r = share(_rest(d, (total - _like(_ROUND, d)) - _like(ahead, d), 2.0))
+    total = share((d * like(1 / math.pi, d) + like(ahead, d)) + like(_ROUND, d))
+    r = share(_rest(d, (total - like(_ROUND, d)) - like(ahead, d), 2.0))
     usual = share(of(total, r, share))
-    return _or_far(x, usual, lambda share: of(*_far_rest(d, 2.0, ahead, share), share))
+    return rarely_beyond(
+        x, _MOST_MULTIPLES, usual, lambda share: of(*_far_rest(d, 2.0, ahead, share), share)
+    )
 
 
 def tan(x: Expr, share: Share) -> Rarely:
@@ -265,68 +225,59 @@ def tan(x: Expr, share: Share) -> Rarely:
     def of(total: Expr, r: Expr, share: Share) -> Expr:
         z = share(r * r)
         sine, cosine = share(r * polynomial(z, _SIN_NEAR)), share(polynomial(z, _COS_NEAR))
-        is_odd = share(_odd(total) < constant(0, _word(d)))
-        minus = _like(0.0, d) - cosine
+        is_odd = share(_odd(total) < constant(0, integer_of(d)))
+        minus = like(0.0, d) - cosine
         return _narrow(tirx.Select(is_odd, minus, sine) / tirx.Select(is_odd, sine, cosine))
 
-    total = share(d * _like(2 / math.pi, d) + _like(_ROUND, d))
-    usual = share(of(total, share(_rest(d, total - _like(_ROUND, d), 1.0)), share))
-    return _or_far(x, usual, lambda share: of(*_far_rest(d, 1.0, 0.0, share), share))
+    total = share(d * like(2 / math.pi, d) + like(_ROUND, d))
+    usual = share(of(total, share(_rest(d, total - like(_ROUND, d), 1.0)), share))
+    return rarely_beyond(
+        x, _MOST_MULTIPLES, usual, lambda share: of(*_far_rest(d, 1.0, 0.0, share), share)
+    )
 
 
 def _exp_less_1(d: Expr, share: Share) -> Expr:
     """``e^d - 1`` of float64, by absolute value at most 700."""
-    n = share((d * _like(1 / math.log(2), d) + _like(_ROUND, d)) - _like(_ROUND, d))
-    r = share(d - n * _like(math.log(2), d))
-    part, power = share(r * polynomial(r, _EXPM1)), share(_power_of_2(n))
-    one = _like(1.0, d)
+    n = share((d * like(1 / math.log(2), d) + like(_ROUND, d)) - like(_ROUND, d))
+    r = share(d - n * like(math.log(2), d))
+    part, power = share(r * polynomial(r, _EXPM1)), share(power_of_2(n))
+    one = like(1.0, d)
     # The sum would lose the sign of -0.
     return tirx.Select(tirx.EQ(power, one), part, part * power + (power - one))
 
 
 def expm1(x: Expr, share: Share) -> Expr:
     """``e^x - 1``."""
-    return _narrow(_exp_less_1(share(_within(_wide(x), _MOST_EXPONENT)), share))
+    return _narrow(_exp_less_1(share(clamped(_wide(x), _MOST_EXPONENT)), share))
 
 
 def sinh(x: Expr, share: Share) -> Expr:
     """Hyperbolic sine: ``(t + t / (t + 1)) / 2`` for ``t = e^|x| - 1``."""
-    t = share(_exp_less_1(share(_within(_size(_wide(x)), _MOST_EXPONENT)), share))
-    value = share(_like(0.5, t) * (t + t / (t + _like(1.0, t))))
-    return _turned(share(_narrow(value)), _sign(x))
+    t = share(_exp_less_1(share(clamped(size_of(_wide(x)), _MOST_EXPONENT)), share))
+    value = share(like(0.5, t) * (t + t / (t + like(1.0, t))))
+    return turned(share(_narrow(value)), sign_of(x))
 
 
 def cosh(x: Expr, share: Share) -> Expr:
     """Hyperbolic cosine: ``(e^x + e^-x) / 2``."""
-    d = share(_within(_size(_wide(x)), _MOST_EXPONENT))
-    power = share(_exp_less_1(d, share) + _like(1.0, d))
-    return _narrow(_like(0.5, d) * (power + _like(1.0, d) / power))
+    d = share(clamped(size_of(_wide(x)), _MOST_EXPONENT))
+    power = share(_exp_less_1(d, share) + like(1.0, d))
+    return _narrow(like(0.5, d) * (power + like(1.0, d) / power))
 
 
 def _log2_of(d: Expr, share: Share) -> Expr:
     """log2 of positive float64 that have an exponent of their own and are no infinity."""
-    first = int(np.float64(math.sqrt(0.5)).view(np.int64))
-    word = _word(d)
-    words = share(_words(d))
-    above = share(words - constant(first, word))
-    m = share(_float(words - (above & constant(-1 << _MANTISSA, word))))
-    # The exponent above 0, as the lowest bits of a float64.
-    unsigned = "u" + word
-    biased = tirx.reinterpret(unsigned, above + constant(_BIAS << _MANTISSA, word))
-    whole = tirx.reinterpret(word, biased >> constant(_MANTISSA, unsigned))
-    start = 2.0**_MANTISSA
-    lifted = _float(whole | constant(int(np.float64(start).view(np.int64)), word))
-    n = lifted - _like(start + _BIAS, d)
-    s = share((m - _like(1.0, d)) / (m + _like(1.0, d)))
+    m, n = mantissa_and_exponent(d, share)
+    s = share((m - like(1.0, d)) / (m + like(1.0, d)))
     return n + s * polynomial(share(s * s), _LOG2)
 
 
 def _logarithm(x: Expr, share: Share, unit: float) -> Expr:
     """log2, times what it is in another base's."""
     d = share(_wide(x))
-    value = _log2_of(d, share) * _like(unit, d) if unit != 1.0 else _log2_of(d, share)
-    infinity, zero = _like(math.inf, x), _like(0.0, x)
-    at_end = tirx.Select(tirx.EQ(x, zero), _like(-math.inf, x), _like(math.nan, x))
+    value = _log2_of(d, share) * like(unit, d) if unit != 1.0 else _log2_of(d, share)
+    infinity, zero = like(math.inf, x), like(0.0, x)
+    at_end = tirx.Select(tirx.EQ(x, zero), like(-math.inf, x), like(math.nan, x))
     within = tirx.Select(x < infinity, _narrow(value), infinity)
     return tirx.Select(x > zero, within, at_end)
 
@@ -343,73 +294,73 @@ def log10(x: Expr, share: Share) -> Expr:
 
 def _exp2_of(d: Expr, share: Share) -> Expr:
     """``2^d``, which is infinite or 0 in float32 beyond its range."""
-    bounded = share(_within(d, _MOST_EXPONENT))
-    n = share((bounded + _like(_ROUND, d)) - _like(_ROUND, d))
-    return polynomial(share(bounded - n), _EXP2) * _power_of_2(n)
+    bounded = share(clamped(d, _MOST_EXPONENT))
+    n = share((bounded + like(_ROUND, d)) - like(_ROUND, d))
+    return polynomial(share(bounded - n), _EXP2) * power_of_2(n)
 
 
 def power(x: Expr, y: Expr, share: Share) -> Expr:
     """``x^y``, with C's special values."""
-    zero, one, infinity = (_like(value, x) for value in (0.0, 1.0, math.inf))
-    size = share(_size(x))
+    zero, one, infinity = (like(value, x) for value in (0.0, 1.0, math.inf))
+    size = share(size_of(x))
     d = share(_wide(size))
     logarithm = tirx.Select(
         tirx.EQ(size, zero),
-        _like(-math.inf, d),
+        like(-math.inf, d),
         tirx.Select(size < infinity, _log2_of(d, share), _wide(size)),
     )
     value = share(_narrow(_exp2_of(share(_wide(y) * logarithm), share)))
     value = tirx.Select(tirx.EQ(size, one), one, value)  # of an infinite y, too
     # A negative base: an odd power keeps its sign, and one that is not whole is none.
-    half = share(y * _like(0.5, y))
+    half = share(y * like(0.5, y))
     is_whole = share(tirx.EQ(tirx.floor(y), y))
     is_odd = share(tirx.And(is_whole, tirx.Not(tirx.EQ(tirx.floor(half), half))))
-    signed = tirx.Select(is_odd, _turned(share(value), _sign(x)), value)
+    signed = tirx.Select(is_odd, turned(share(value), sign_of(x)), value)
     is_none = tirx.And(tirx.And(x < zero, size < infinity), tirx.Not(is_whole))
-    signed = tirx.Select(is_none, _like(math.nan, x), signed)
+    signed = tirx.Select(is_none, like(math.nan, x), signed)
     is_one = tirx.Or(tirx.EQ(y, zero), tirx.EQ(x, one))
-    is_number = tirx.And(size <= infinity, _size(y) <= infinity)
-    return tirx.Select(is_one, one, tirx.Select(is_number, signed, _like(math.nan, x)))
+    is_number = tirx.And(size <= infinity, size_of(y) <= infinity)
+    return tirx.Select(is_one, one, tirx.Select(is_number, signed, like(math.nan, x)))
 
 
 def _arc_tangent(y: Expr, x: Expr, share: Share) -> Expr:
     """The angle of the point (x, y) of float64, neither NaN; as C's atan2."""
-    zero = _like(0.0, x)
-    across, up = share(_size(x)), share(_size(y))
+    zero = like(0.0, x)
+    across, up = share(size_of(x)), share(size_of(y))
     is_steep = share(up > across)
     least, most = share(tirx.Select(is_steep, across, up)), share(tirx.Select(is_steep, up, across))
     # Two infinities are as two equal numbers, and two zeros have the angle 0.
     is_same = tirx.And(tirx.EQ(least, most), most > zero)
-    is_far = share(tirx.Or(least > most * _like(_EIGHTH_PI_TANGENT, x), is_same))
+    is_far = share(tirx.Or(least > most * like(_EIGHTH_PI_TANGENT, x), is_same))
     difference = tirx.Select(tirx.EQ(least, most), zero, least - most)
     above = tirx.Select(is_far, difference, least)
     below = tirx.Select(is_far, least + most, most)
-    t = share(above / tirx.Select(tirx.EQ(most, zero), _like(1.0, x), below))
+    t = share(above / tirx.Select(tirx.EQ(most, zero), like(1.0, x), below))
     angle = t * polynomial(share(t * t), _ATAN)
-    angle = angle + tirx.Select(is_far, _like(math.pi / 4, x), zero)
-    angle = share(tirx.Select(is_steep, _like(math.pi / 2, x) - angle, angle))
-    is_left = _words(x) < constant(0, _word(x))
-    return _turned(tirx.Select(is_left, _like(math.pi, x) - angle, angle), _sign(y))
+    angle = angle + tirx.Select(is_far, like(math.pi / 4, x), zero)
+    angle = share(tirx.Select(is_steep, like(math.pi / 2, x) - angle, angle))
+    is_left = words_of(x) < constant(0, integer_of(x))
+    return turned(tirx.Select(is_left, like(math.pi, x) - angle, angle), sign_of(y))
 
 
 def atan(x: Expr, share: Share) -> Expr:
     """Inverse tangent."""
     d = share(_wide(x))
-    value = _narrow(_arc_tangent(d, _like(1.0, d), share))
-    return tirx.Select(_size(x) <= _like(math.inf, x), value, x)
+    value = _narrow(_arc_tangent(d, like(1.0, d), share))
+    return tirx.Select(size_of(x) <= like(math.inf, x), value, x)
 
 
 def atan2(y: Expr, x: Expr, share: Share) -> Expr:
     """The angle of a point, from ``-pi`` to ``pi``."""
     value = _narrow(_arc_tangent(share(_wide(y)), share(_wide(x)), share))
-    infinity = _like(math.inf, x)
-    is_number = tirx.And(_size(x) <= infinity, _size(y) <= infinity)
-    return tirx.Select(is_number, value, _like(math.nan, x))
+    infinity = like(math.inf, x)
+    is_number = tirx.And(size_of(x) <= infinity, size_of(y) <= infinity)
+    return tirx.Select(is_number, value, like(math.nan, x))
 
 
 def _beside(d: Expr) -> Expr:
     """``sqrt(1 - d^2)``."""
-    one = _like(1.0, d)
+    one = like(1.0, d)
     return tirx.sqrt((one - d) * (one + d))
 
 
@@ -417,68 +368,68 @@ def asin(x: Expr, share: Share) -> Expr:
     """Inverse sine."""
     d = share(_wide(x))
     value = _narrow(_arc_tangent(d, share(_beside(d)), share))
-    return tirx.Select(_size(x) <= _like(1.0, x), value, _like(math.nan, x))
+    return tirx.Select(size_of(x) <= like(1.0, x), value, like(math.nan, x))
 
 
 def acos(x: Expr, share: Share) -> Expr:
     """Inverse cosine."""
     d = share(_wide(x))
     value = _narrow(_arc_tangent(share(_beside(d)), d, share))
-    return tirx.Select(_size(x) <= _like(1.0, x), value, _like(math.nan, x))
+    return tirx.Select(size_of(x) <= like(1.0, x), value, like(math.nan, x))
 
 
 def cbrt(x: Expr, share: Share) -> Expr:
     """Cube root."""
-    size = share(_size(x))
+    size = share(size_of(x))
     d = share(_wide(size))
-    value = share(_narrow(_exp2_of(share(_log2_of(d, share) * _like(1 / 3, d)), share)))
-    is_usual = tirx.And(size > _like(0.0, x), size < _like(math.inf, x))
-    return tirx.Select(is_usual, _turned(value, _sign(x)), x)
+    value = share(_narrow(_exp2_of(share(_log2_of(d, share) * like(1 / 3, d)), share)))
+    is_usual = tirx.And(size > like(0.0, x), size < like(math.inf, x))
+    return tirx.Select(is_usual, turned(value, sign_of(x)), x)
 
 
 def erfc(x: Expr, share: Share) -> Expr:
     """Complement of the error function: ``e^-x^2 t p(t)`` for ``t = 2 / (2 + |x|)``."""
-    d = share(_within(_size(_wide(x)), _ERFC_END))
-    two = _like(2.0, d)
+    d = share(clamped(size_of(_wide(x)), _ERFC_END))
+    two = like(2.0, d)
     t = share(two / (two + d))
-    scale = _exp2_of(share(d * d * _like(-1 / math.log(2), d)), share)
+    scale = _exp2_of(share(d * d * like(-1 / math.log(2), d)), share)
     value = share(scale * (t * polynomial(t, _ERFCX)))
-    return _narrow(tirx.Select(x < _like(0.0, x), two - value, value))
+    return _narrow(tirx.Select(x < like(0.0, x), two - value, value))
 
 
 def asinh(x: Expr, share: Share) -> Expr:
     """Inverse hyperbolic sine: ``log(x + sqrt(x^2 + 1))``, and its series near 0."""
-    size = share(_size(_wide(x)))
-    square, one = share(size * size), _like(1.0, size)
-    far = _log2_of(share(size + tirx.sqrt(square + one)), share) * _like(math.log(2), size)
+    size = share(size_of(_wide(x)))
+    square, one = share(size * size), like(1.0, size)
+    far = _log2_of(share(size + tirx.sqrt(square + one)), share) * like(math.log(2), size)
     near = size * polynomial(square, (1.0, -1 / 6, 3 / 40))
-    value = share(tirx.Select(size < _like(2.0**-10, size), near, far))
-    return tirx.Select(_size(x) < _like(math.inf, x), _turned(_narrow(value), _sign(x)), x)
+    value = share(tirx.Select(size < like(2.0**-10, size), near, far))
+    return tirx.Select(size_of(x) < like(math.inf, x), turned(_narrow(value), sign_of(x)), x)
 
 
 def acosh(x: Expr, share: Share) -> Expr:
     """Inverse hyperbolic cosine: ``log(x + sqrt(x^2 - 1))``."""
-    d, one = share(_wide(x)), _like(1.0, x)
-    root = tirx.sqrt((d - _like(1.0, d)) * (d + _like(1.0, d)))
-    value = _narrow(_log2_of(share(d + root), share) * _like(math.log(2), d))
-    within = tirx.Select(x < _like(math.inf, x), value, x)
-    return tirx.Select(x >= one, within, _like(math.nan, x))
+    d, one = share(_wide(x)), like(1.0, x)
+    root = tirx.sqrt((d - like(1.0, d)) * (d + like(1.0, d)))
+    value = _narrow(_log2_of(share(d + root), share) * like(math.log(2), d))
+    within = tirx.Select(x < like(math.inf, x), value, x)
+    return tirx.Select(x >= one, within, like(math.nan, x))
 
 
 def atanh(x: Expr, share: Share) -> Expr:
     """Inverse hyperbolic tangent: ``log((1 + x) / (1 - x)) / 2``, and its series near 0."""
-    size, one = share(_size(_wide(x))), _like(1.0, x)
-    quotient = share((_like(1.0, size) + size) / (_like(1.0, size) - size))
-    far = _log2_of(quotient, share) * _like(0.5 * math.log(2), size)
+    size, one = share(size_of(_wide(x))), like(1.0, x)
+    quotient = share((like(1.0, size) + size) / (like(1.0, size) - size))
+    far = _log2_of(quotient, share) * like(0.5 * math.log(2), size)
     near = size * polynomial(share(size * size), (1.0, 1 / 3))
-    value = share(_narrow(tirx.Select(size < _like(2.0**-10, size), near, far)))
-    at_end = tirx.Select(tirx.EQ(_size(x), one), _like(math.inf, x), _like(math.nan, x))
-    return _turned(share(tirx.Select(_size(x) < one, value, at_end)), _sign(x))
+    value = share(_narrow(tirx.Select(size < like(2.0**-10, size), near, far)))
+    at_end = tirx.Select(tirx.EQ(size_of(x), one), like(math.inf, x), like(math.nan, x))
+    return turned(share(tirx.Select(size_of(x) < one, value, at_end)), sign_of(x))
 
 
 def copysign(x: Expr, sign: Expr, share: Share) -> Expr:
     """The first one's absolute value with the second one's sign."""
-    return _turned(share(_size(x)), _sign(sign))
+    return turned(share(size_of(x)), sign_of(sign))
 
 
 LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {

@@ -36,7 +36,8 @@ class CpuFeatures:
     of the last cache, which threads share, 0 where the CPU's name does not tell.
     ``fetches_second`` says that lines asked for ahead are best fetched into the second cache, and
     that those of one run need not be asked for.  ``in_halves`` says that vectors are worked on in
-    two halves, and ``adds_apart`` that sums of floats go beside multiply-adds.
+    two halves, and ``adds_apart`` that sums of floats go beside multiply-adds.  ``has_fma`` says
+    that a multiply-add is an instruction, which rounds once.
     """
 
     name: str
@@ -52,6 +53,7 @@ class CpuFeatures:
     fetches_second: bool = False
     in_halves: bool = False
     adds_apart: bool = False
+    has_fma: bool = True
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of ``dtype_bits`` in a vector."""
@@ -131,5 +133,6 @@ def _vector_features(target: Target, model: CpuModel) -> CpuFeatures:
             last_cache_bytes=model.last_cache_bytes,
             fetches_second=model.fetches_second,
             adds_apart=model.adds_apart,
+            has_fma=has("fma"),
         )
-    return CpuFeatures("128-bit vectors", 128, 16, cores)
+    return CpuFeatures("128-bit vectors", 128, 16, cores, has_fma=has("fma"))

@@ -255,12 +255,17 @@ def tangent(a: Parts, keep: Keep) -> Parts:
 
 
 def power(a: Parts, b: Parts, keep: Keep) -> Parts:
-    """exp(b log a), whose error grows with the size of b log a; 1 where b is 0."""
-    zero, one = number(0.0, a[0]), number(1.0, a[0])
-    size, turn = map(keep, logarithm(a, keep))
-    x, y = b
+    """exp(b log a), whose error grows with the size of b log a; 1 where b is 0.
+
+    Of float32 it is computed in float64, where that growth does not show.
+    """
+    re, im = (keep(_wide(part)) for part in a)
+    x, y = (keep(_wide(part)) for part in b)
+    zero, one = number(0.0, re), number(1.0, re)
+    size, turn = map(keep, logarithm((re, im), keep))
     real, imag = exponential((keep(x * size - y * turn), keep(x * turn + y * size)), keep)
     none = tirx.And(tirx.EQ(x, zero), tirx.EQ(y, zero))
-    of_zero = tirx.And(tirx.EQ(a[0], zero), tirx.EQ(a[1], zero))
+    of_zero = tirx.And(tirx.EQ(re, zero), tirx.EQ(im, zero))
     real = tirx.Select(none, one, tirx.Select(of_zero, zero, real))
-    return real, tirx.Select(tirx.Or(of_zero, none), zero, imag)
+    imag = tirx.Select(tirx.Or(of_zero, none), zero, imag)
+    return _narrow(real, a[0]), _narrow(imag, a[0])

@@ -38,7 +38,7 @@ from tvm_iree_ext.tir.rounded_bits import is_rounding
 _HALF = (
     "tirx.exp tirx.exp2 tirx.exp10 tirx.sigmoid tirx.tanh tirx.sqrt tirx.rsqrt tirx.floor prim.ceil"
     " tirx.round tirx.nearbyint tirx.trunc tirx.fabs tirx.isnan tirx.log prim.log2 tirx.log10"
-    " tirx.sin tirx.cos tirx.tan tirx.pow tirx.reinterpret"
+    " tirx.sin tirx.cos tirx.tan tirx.sinh tirx.cosh tirx.pow tirx.reinterpret"
 )
 _WHOLE = (
     "tirx.log1p tirx.asin tirx.acos tirx.atan tirx.asinh tirx.acosh tirx.atanh tirx.erf"

@@ -1,0 +1,34 @@
+"""The functions of float64 that are computed here, by the operator that is lowered."""
+
+from collections.abc import Callable
+
+from tvm_iree_ext.codegen.double_math import (
+    double_angles,
+    double_errors,
+    double_exponentials,
+    double_logarithms,
+    double_roots,
+)
+from tvm_iree_ext.codegen.math_calls import Rarely
+from tvm_iree_ext.codegen.polynomials import Expr
+from tvm_iree_ext.codegen.vector_functions import ATANH, CBRT, ERFC, EXPM1
+
+LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
+    "tirx.acosh": double_logarithms.acosh,
+    "tirx.asinh": double_logarithms.asinh,
+    "tirx.cos": double_angles.cos,
+    "tirx.cosh": double_exponentials.cosh,
+    "tirx.erf": double_errors.erf,
+    "tirx.log": double_logarithms.log,
+    "tirx.log10": double_logarithms.log10,
+    "tirx.log1p": double_logarithms.log1p,
+    "prim.log2": double_logarithms.log2,
+    "tirx.sin": double_angles.sin,
+    "tirx.sinh": double_exponentials.sinh,
+    "tirx.tan": double_angles.tan,
+    ATANH: double_logarithms.atanh,
+    CBRT: double_roots.cbrt,
+    ERFC: double_errors.erfc,
+    EXPM1: double_exponentials.expm1,
+}
+"""Functions of an argument, a Share, and whether a multiply-add is an instruction."""

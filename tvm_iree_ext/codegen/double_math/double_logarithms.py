@@ -1,0 +1,158 @@
+"""Logarithms of float64, and the inverse hyperbolic functions.
+
+log(a / b) = n ln 2 + 2 (s + s^3 p(s^2)),   a / b = 2^n (1 + s) / (1 - s)
+asinh(x)   = log(1 + x + x^2 / (1 + sqrt(1 + x^2)))
+acosh(x)   = log(1 + t + sqrt(t (t + 2))),  t = x - 1
+atanh(x)   = log((1 + x) / (1 - x)) / 2
+"""
+
+import math
+
+from tvm import tirx
+
+from tvm_iree_ext.codegen.double_math.double_double import DoubleDouble, DoubleDoubles
+from tvm_iree_ext.codegen.float_formats import FORMATS
+from tvm_iree_ext.codegen.float_words import (
+    like,
+    mantissa_and_exponent,
+    power_of_2,
+    sign_of,
+    size_of,
+    turned,
+)
+from tvm_iree_ext.codegen.math_calls import Share
+from tvm_iree_ext.codegen.polynomials import Expr, polynomial
+
+_ATANH = (  # 4.7e-16
+    0.3333333333333335,
+    0.1999999999994959,
+    0.14285714313052697,
+    0.11111105557968334,
+    0.09091445181079456,
+    0.07665842109297953,
+    0.0730843663594955,
+)
+
+_LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
+_LOG10_E = (0.4342944819032518, 1.098319650216765e-17)
+_LN2 = FORMATS["float64"].ln2
+
+_TINY = 2.0**-27
+"""Below it, asinh(x) and atanh(x) are x."""
+
+_TINIEST = 2.0**-54
+"""Below it, log1p(x) is x."""
+
+_LARGE_EXPONENT = 60
+"""From 2^60 on, log(1 + 2^k x) is log(1 + x) + k ln 2, and asinh(2^k x) likewise."""
+
+
+def log(x: Expr, share: Share, has_fma: bool = True) -> Expr:
+    """Natural logarithm."""
+    return _logarithm_of(x, DoubleDoubles(share, has_fma), None)
+
+
+def log2(x: Expr, share: Share, has_fma: bool = True) -> Expr:
+    """Logarithm to base 2."""
+    return _logarithm_of(x, DoubleDoubles(share, has_fma), _LOG2_E)
+
+
+def log10(x: Expr, share: Share, has_fma: bool = True) -> Expr:
+    """Logarithm to base 10."""
+    return _logarithm_of(x, DoubleDoubles(share, has_fma), _LOG10_E)
+
+
+def log1p(x: Expr, share: Share, has_fma: bool = True) -> Expr:
+    """``log(1 + x)``."""
+    pairs = DoubleDoubles(share, has_fma)
+    reduced, more = _reduced(x, share)
+    value = _log_of_1_and(pairs, pairs.of(reduced), more)
+    usual = tirx.Select(size_of(x) < like(_TINIEST, x), x, value.high + value.low)
+    return _where_defined(usual, x, like(-1.0, x))
+
+
+def asinh(x: Expr, share: Share, has_fma: bool = True) -> Expr:
+    """Inverse hyperbolic sine."""
+    pairs, size = DoubleDoubles(share, has_fma), share(size_of(x))
+    one = like(1.0, x)
+    reduced, more = _reduced(size, share)
+    square = pairs.product(reduced, reduced)
+    root = pairs.root(pairs.add(pairs.of(one), square))
+    rest = pairs.quotient(square, pairs.add(pairs.of(one), root))
+    value = _log_of_1_and(pairs, pairs.add(pairs.of(reduced), rest), more)
+    usual = tirx.Select(size < like(_TINY, x), size, value.high + value.low)
+    return tirx.Select(size < like(math.inf, x), turned(share(usual), sign_of(x)), x)
+
+
+def acosh(x: Expr, share: Share, has_fma: bool = True) -> Expr:
+    """Inverse hyperbolic cosine."""
+    pairs, one = DoubleDoubles(share, has_fma), like(1.0, x)
+    reduced, more = _reduced(x, share)
+    less = pairs.sum(reduced, like(-1.0, x))
+    root = pairs.root(pairs.multiply(less, pairs.sum(reduced, one)))
+    value = _log_of_1_and(pairs, pairs.add(root, less), more)
+    usual = tirx.Select(x < like(math.inf, x), value.high + value.low, x)
+    return tirx.Select(x >= one, usual, like(math.nan, x))
+
+
+def atanh(x: Expr, share: Share, has_fma: bool = True) -> Expr:
+    """Inverse hyperbolic tangent."""
+    pairs, size, one = DoubleDoubles(share, has_fma), share(size_of(x)), like(1.0, x)
+    above, below = pairs.sum(one, size), pairs.sum(one, share(like(0.0, x) - size))
+    _, n = mantissa_and_exponent(share(above.high / below.high), share)
+    lifted = pairs.scaled(below, share(power_of_2(n)))
+    minus = DoubleDouble(like(0.0, x) - lifted.high, like(0.0, x) - lifted.low)
+    value = _logarithm(pairs, pairs.add(above, minus), pairs.add(above, lifted), n)
+    usual = like(0.5, x) * (value.high + value.low)
+    usual = share(tirx.Select(size < like(_TINY, x), size, usual))
+    at_end = tirx.Select(tirx.EQ(size, one), like(math.inf, x), like(math.nan, x))
+    return turned(share(tirx.Select(size < one, usual, at_end)), sign_of(x))
+
+
+def _logarithm_of(x: Expr, pairs: DoubleDoubles, unit: tuple[float, float] | None) -> Expr:
+    """A logarithm: the natural one times a unit."""
+    share = pairs.share
+    is_small = share(x < like(2.0**-1022, x))
+    normal = share(tirx.Select(is_small, x * like(2.0**54, x), x))
+    m, n = mantissa_and_exponent(normal, share)
+    n = share(tirx.Select(is_small, n - like(54.0, n), n))
+    one = like(1.0, x)
+    value = _logarithm(pairs, pairs.of(share(m - one)), pairs.sum(one, m), n)
+    if unit is not None:
+        value = pairs.multiply(value, pairs.constant(*unit, x))
+    return _where_defined(value.high + value.low, x, like(0.0, x))
+
+
+def _where_defined(value: Expr, x: Expr, pole: Expr) -> Expr:
+    """A logarithm: infinite at the pole and for infinity, and nothing below."""
+    infinity = like(math.inf, x)
+    at_end = tirx.Select(tirx.EQ(x, pole), like(-math.inf, x), like(math.nan, x))
+    return tirx.Select(x > pole, tirx.Select(x < infinity, value, infinity), at_end)
+
+
+def _reduced(x: Expr, share: Share) -> tuple[Expr, Expr]:
+    """A number divided by a power of 2 where it is large, and that power's exponent."""
+    _, n = mantissa_and_exponent(share(size_of(x)), share)
+    zero, more = like(0.0, x), share(n - like(_LARGE_EXPONENT, x))
+    more = share(tirx.Select(more > zero, more, zero))
+    return share(x * power_of_2(share(zero - more))), more
+
+
+def _log_of_1_and(pairs: DoubleDoubles, u: DoubleDouble, more: Expr) -> DoubleDouble:
+    """``log(1 + u) + more ln 2`` of what is above -1."""
+    share, one = pairs.share, like(1.0, u.high)
+    _, n = mantissa_and_exponent(share(one + u.high), share)
+    power = share(power_of_2(n))
+    above = pairs.add(pairs.sum(one, share(like(0.0, n) - power)), u)
+    below = pairs.add(pairs.sum(one, power), u)
+    return _logarithm(pairs, above, below, share(n + more))
+
+
+def _logarithm(pairs: DoubleDoubles, a: DoubleDouble, b: DoubleDouble, n: Expr) -> DoubleDouble:
+    """``2 atanh(a / b) + n ln 2``, for ``a / b`` of at most 0.172."""
+    s, share = pairs.quotient(a, b), pairs.share
+    square = share(s.high * s.high)
+    tail = s.low + (s.high * square) * polynomial(square, _ATANH)
+    high, low = (like(part, n) for part in _LN2)
+    total = pairs.ordered_sum(share(n * high), share(s.high + s.high))
+    return pairs.ordered_sum(total.high, share(total.low + (like(2.0, n) * tail + n * low)))
