@@ -135,9 +135,16 @@ def _cos_rest(z: mpmath.mpf) -> mpmath.mpf:
     return (mpmath.cos(x) - 1 + z / 2) / z**2 if z else mpmath.mpf(1) / 24
 
 
+def _atan_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(atan(t) - t) / t^3`` of ``z = t^2``."""
+    t = mpmath.sqrt(z)
+    return (mpmath.atan(t) / t - 1) / z if z else -mpmath.mpf(1) / 3
+
+
 _T_LOW, _T_HIGH = 2 / 30.0, 2 / 2.46
 DOUBLE_FITS = (
     Fit("ATANH", _atanh_rest, 0.0, _LOG_END, 7),
+    Fit("ATAN", _atan_rest, 0.0, _EIGHTH**2, 13),
     Fit("EXP", _expm1_third, -_LN2_2, _LN2_2, 10),
     Fit("SIN", _sin_rest, 0.0, _QUARTER_PI**2, 6),
     Fit("COS", _cos_rest, 0.0, _QUARTER_PI**2, 6),

@@ -147,7 +147,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _math("tan", _bounds(0.501, 1.0)),
     _math("asin", _bounds(0.501, 1.0), numpy="arcsin", torch="torch.asin"),
     _math("acos", _bounds(0.501, 1.0), numpy="arccos", torch="torch.acos"),
-    _math("atan", _bounds(0.501, 1.0), numpy="arctan", torch="torch.atan"),
+    _math("atan", _bounds(0.501, 0.75), numpy="arctan", torch="torch.atan"),
     _math("sinh", _bounds(0.501, 1.0)),
     _math("cosh", _bounds(0.501, 0.75)),
     _math("tanh", _bounds(1.0, 1.0)),
@@ -174,7 +174,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
         exact=_exact_pow,
         operands=2,
     ),
-    _math("atan2", _bounds(0.501, 1.0), numpy="arctan2", torch="torch.atan2", operands=2),
+    _math("atan2", _bounds(0.501, 0.75), numpy="arctan2", torch="torch.atan2", operands=2),
     _neural(
         "sigmoid",
         "relax.sigmoid",

@@ -22,11 +22,10 @@ _BY_NAME = {
     **{"atanhf": ATANH, "cbrtf": CBRT, "erfcf": ERFC, "expm1f": EXPM1},
     **{"atanh": ATANH, "cbrt": CBRT, "erfc": ERFC, "expm1": EXPM1},  # of float64
 }
-# Not acos, asin, atan and atan2: of vectors TVM simplifies their expressions for minutes.
-_LANE_BY_LANE = "acosh asinh copysign erf log1p nearbyint rsqrt"
+_LANE_BY_LANE = "acos acosh asin asinh atan atan2 copysign erf log1p nearbyint rsqrt"
 _OPERATORS = {f"tirx.{name}": f"tvm_iree_ext.{name}" for name in _LANE_BY_LANE.split()}
-_OF_FLOAT64 = ("tirx.acosh", "tirx.asinh", "tirx.erf", "tirx.log1p")
-"""The operators that have vector code of float64, too."""
+_FLOAT32_ALONE = ("tirx.copysign", "tirx.nearbyint", "tirx.rsqrt")
+"""Those of which there is no vector code of float64."""
 
 _OF_TVM = {ours: name for name, ours in _OPERATORS.items()}
 _EXTERN = ir.Op.get("tirx.call_pure_extern")
@@ -71,7 +70,7 @@ def name_vector_functions(
             return ir.Call(operator, list(call.args[1:]), ret_ty=call.ty)
         name = getattr(call.op, "name", "")
         ours = _OPERATORS.get(name)
-        types = ("float32", "float64") if name in _OF_FLOAT64 else ("float32",)
+        types = ("float32",) if name in _FLOAT32_ALONE else ("float32", "float64")
         if ours is None or str(call.ty.dtype) not in types:
             return call
         return ir.Call(ir.Op.get(ours), list(call.args), ret_ty=call.ty)

@@ -68,8 +68,8 @@ def tan(x: Expr, share: Share, has_fma: bool = True) -> Rarely:
     is_odd = share(_bit(total, 0) < constant(0, integer_of(x)))
     zero = like(0.0, x)
     minus = DoubleDouble(zero - cosine.high, zero - cosine.low)
-    above = _chosen(is_odd, minus, sine, share)
-    value = pairs.quotient(above, _chosen(is_odd, sine, cosine, share))
+    above = pairs.choice(is_odd, minus, sine)
+    value = pairs.quotient(above, pairs.choice(is_odd, sine, cosine))
     return _or_library("llvm.tan", x, turned(share(value.high + value.low), sign_of(x)), share)
 
 
@@ -79,7 +79,7 @@ def _sine(x: Expr, pairs: DoubleDoubles, library: str, ahead: int) -> Rarely:
     total, sine, cosine = _sine_and_cosine(x, pairs)
     total = share(total + like(ahead, x))
     is_odd = share(_bit(total, 0) < constant(0, integer_of(x)))
-    value = _chosen(is_odd, cosine, sine, share)
+    value = pairs.choice(is_odd, cosine, sine)
     value = turned(share(value.high + value.low), share(_bit(total, 1)))
     if not ahead:
         value = turned(share(value), sign_of(x))
@@ -105,12 +105,6 @@ def _sine_and_cosine(x: Expr, pairs: DoubleDoubles) -> tuple[Expr, DoubleDouble,
     tail = (square * square) * polynomial(square, _COS) - r.high * r.low
     cosine = DoubleDouble(top.high, share(top.low + (tail - half.low)))
     return total, sine, cosine
-
-
-def _chosen(condition: Expr, a: DoubleDouble, b: DoubleDouble, share: Share) -> DoubleDouble:
-    return DoubleDouble(
-        share(tirx.Select(condition, a.high, b.high)), share(tirx.Select(condition, a.low, b.low))
-    )
 
 
 def _bit(total: Expr, place: int) -> Expr:

@@ -86,6 +86,13 @@ class DoubleDoubles:
         low = (rest + a.low) / (high + high)
         return DoubleDouble(high, self.share(tirx.Select(high > zero, low, zero)))
 
+    def choice(self, condition: Expr, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
+        """One of two."""
+        return DoubleDouble(
+            self.share(tirx.Select(condition, a.high, b.high)),
+            self.share(tirx.Select(condition, a.low, b.low)),
+        )
+
     def scaled(self, a: DoubleDouble, power: Expr) -> DoubleDouble:
         """``a`` times a power of 2."""
         return DoubleDouble(self._fenced(a.high * power), self._fenced(a.low * power))

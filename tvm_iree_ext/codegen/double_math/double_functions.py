@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tvm_iree_ext.codegen.double_math import (
     double_angles,
+    double_arcs,
     double_errors,
     double_exponentials,
     double_logarithms,
@@ -14,8 +15,12 @@ from tvm_iree_ext.codegen.polynomials import Expr
 from tvm_iree_ext.codegen.vector_functions import ATANH, CBRT, ERFC, EXPM1
 
 LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
+    "tirx.acos": double_arcs.acos,
     "tirx.acosh": double_logarithms.acosh,
+    "tirx.asin": double_arcs.asin,
     "tirx.asinh": double_logarithms.asinh,
+    "tirx.atan": double_arcs.atan,
+    "tirx.atan2": double_arcs.atan2,
     "tirx.cos": double_angles.cos,
     "tirx.cosh": double_exponentials.cosh,
     "tirx.erf": double_errors.erf,
@@ -31,4 +36,4 @@ LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     ERFC: double_errors.erfc,
     EXPM1: double_exponentials.expm1,
 }
-"""Functions of an argument, a Share, and whether a multiply-add is an instruction."""
+"""Functions of their arguments, a Share, and whether a multiply-add is an instruction."""
