@@ -112,6 +112,12 @@ def _atanh_rest(z: mpmath.mpf) -> mpmath.mpf:
     return (mpmath.atanh(s) / s - 1) / z if z else mpmath.mpf(1) / 3
 
 
+def _atanh_second_rest(z: mpmath.mpf) -> mpmath.mpf:
+    """``(atanh(s) - s - s^3 / 3) / s^5`` of ``z = s^2``."""
+    s = mpmath.sqrt(z)
+    return ((mpmath.atanh(s) / s - 1) / z - mpmath.mpf(1) / 3) / z if z else mpmath.mpf(1) / 5
+
+
 def _erf_rest(z: mpmath.mpf) -> mpmath.mpf:
     """``(erf(x) - 2 x / sqrt(pi)) / x^3`` of ``z = x^2``."""
     x, slope = mpmath.sqrt(z), 2 / mpmath.sqrt(mpmath.pi)
@@ -145,6 +151,7 @@ _T_LOW, _T_HIGH = 2 / 30.0, 2 / 2.46
 DOUBLE_FITS = (
     Fit("ATANH", _atanh_rest, 0.0, _LOG_END, 7),
     Fit("ATAN", _atan_rest, 0.0, _EIGHTH**2, 13),
+    Fit("ATANH_EXACT", _atanh_second_rest, 0.0, _LOG_END, 7),
     Fit("EXP", _expm1_third, -_LN2_2, _LN2_2, 10),
     Fit("SIN", _sin_rest, 0.0, _QUARTER_PI**2, 6),
     Fit("COS", _cos_rest, 0.0, _QUARTER_PI**2, 6),

@@ -167,7 +167,7 @@ FUNCTIONS: tuple[MathFunction, ...] = (
     _math("cbrt", _bounds(0.501, 0.75), exact=_exact_cbrt, torch=None),
     _math(
         "pow",
-        _bounds(0.501, 1.0),
+        _bounds(0.501, 0.75),
         source="math.powf",
         numpy="power",
         torch="torch.pow",

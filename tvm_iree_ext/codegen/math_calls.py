@@ -155,8 +155,11 @@ class _Statement:
             value, ir.Var | tirx.FloatImm | tirx.IntImm | ir.StringImm
         ):
             return value
+        dtype = DataType(str(value.ty.dtype))
+        if dtype.lanes > 1 and str(dtype).startswith("bool"):
+            return value  # TVM's analyzer knows no variables of vectors of bools
         size = self._expanded_size(value)
-        if size > _MOST_EXPANDED and not str(value.ty.dtype).startswith("bool"):
+        if size > _MOST_EXPANDED:
             return self._kept(value)
         var = tirx.Var("v", str(value.ty.dtype))
         self._sizes[var] = size

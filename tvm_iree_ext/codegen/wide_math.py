@@ -35,6 +35,7 @@ from tvm_iree_ext.codegen.float_words import (
 )
 from tvm_iree_ext.codegen.math_calls import Rarely, Share
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
+from tvm_iree_ext.codegen.powers import power_by_size
 from tvm_iree_ext.codegen.vector_functions import ATANH, CBRT, ERFC, EXPM1
 
 Expr: TypeAlias = ir.Expr
@@ -301,26 +302,17 @@ def _exp2_of(d: Expr, share: Share) -> Expr:
 
 def power(x: Expr, y: Expr, share: Share) -> Expr:
     """``x^y``, with C's special values."""
-    zero, one, infinity = (like(value, x) for value in (0.0, 1.0, math.inf))
-    size = share(size_of(x))
-    d = share(_wide(size))
-    logarithm = tirx.Select(
-        tirx.EQ(size, zero),
-        like(-math.inf, d),
-        tirx.Select(size < infinity, _log2_of(d, share), _wide(size)),
-    )
-    value = share(_narrow(_exp2_of(share(_wide(y) * logarithm), share)))
-    value = tirx.Select(tirx.EQ(size, one), one, value)  # of an infinite y, too
-    # A negative base: an odd power keeps its sign, and one that is not whole is none.
-    half = share(y * like(0.5, y))
-    is_whole = share(tirx.EQ(tirx.floor(y), y))
-    is_odd = share(tirx.And(is_whole, tirx.Not(tirx.EQ(tirx.floor(half), half))))
-    signed = tirx.Select(is_odd, turned(share(value), sign_of(x)), value)
-    is_none = tirx.And(tirx.And(x < zero, size < infinity), tirx.Not(is_whole))
-    signed = tirx.Select(is_none, like(math.nan, x), signed)
-    is_one = tirx.Or(tirx.EQ(y, zero), tirx.EQ(x, one))
-    is_number = tirx.And(size <= infinity, size_of(y) <= infinity)
-    return tirx.Select(is_one, one, tirx.Select(is_number, signed, like(math.nan, x)))
+
+    def of_size(size: Expr) -> Expr:
+        d = share(_wide(size))
+        logarithm = tirx.Select(
+            tirx.EQ(size, like(0.0, size)),
+            like(-math.inf, d),
+            tirx.Select(size < like(math.inf, size), _log2_of(d, share), _wide(size)),
+        )
+        return _narrow(_exp2_of(share(_wide(y) * logarithm), share))
+
+    return power_by_size(x, y, of_size, share)
 
 
 def _arc_tangent(y: Expr, x: Expr, share: Share) -> Expr:

@@ -2,10 +2,13 @@
 
     sin(x) = r + r^3 p(r^2) or 1 - r^2 / 2 + r^4 q(r^2),  x = n pi / 2 + r
 
-Arguments of which multiples of pi / 2 are not exact are the C library's, one call for each number.
+Of arguments that are so large that multiples of pi / 2 are not exact, a branch takes what their
+product with 1,166 bits of 2 / pi has beyond a multiple of 4.
 """
 
+import functools
 import math
+from collections.abc import Callable
 
 from tvm import tirx
 
@@ -47,64 +50,130 @@ _HALF_PI = (
     2.0222662487111665e-21,
     8.478427660348229e-32,
 )
+_HALF_PI_LOW = 6.123233995736766e-17  # what pi / 2 is more than its nearest float64
 _MOST_MULTIPLES = 2.0**20
+
+
+_TWO_BY_PI = (
+    "28be60db9391054a7f09d5f47d4d377036d8a5664f10e4107f9458eaf7aef158"
+    "6dc91b8e909374b801924bba827464873f877ac72c4a69cfba208d7d4baed121"
+    "3a671c09ad17df904e64758e60d4ce7d272117e2ef7e4a0ec7fe25fff7816603"
+    "fbcbc462d6829b47db4d9fb3c9f2c26dd3d18fd9a797fa8b5d49eeb1faf97c5e"
+    "cf41ce7de294a4ba9afed7ec47e357421580"
+)
+"""The first 1,166 bits behind the point of 2 / pi, in hexadecimal digits."""
+
+_PIECE = 53
+_BITS = 22 * _PIECE
+_SCALE = 200
+"""Numbers from 2^20 on are divided by 2^200 and the pieces multiplied by it: none is subnormal."""
 
 
 def sin(x: Expr, share: Share, has_fma: bool = True) -> Rarely:
     """Sine."""
-    return _sine(x, DoubleDoubles(share, has_fma), "llvm.sin", 0)
+    return _or_far(x, share, has_fma, functools.partial(_sine, 0))
 
 
 def cos(x: Expr, share: Share, has_fma: bool = True) -> Rarely:
     """Cosine: the sine of the quadrant ahead."""
-    return _sine(x, DoubleDoubles(share, has_fma), "llvm.cos", 1)
+    return _or_far(x, share, has_fma, functools.partial(_sine, 1))
 
 
 def tan(x: Expr, share: Share, has_fma: bool = True) -> Rarely:
     """Tangent."""
+    return _or_far(x, share, has_fma, _tangent)
+
+
+def _or_far(
+    x: Expr,
+    share: Share,
+    has_fma: bool,
+    function: Callable[[Expr, Expr, DoubleDouble, DoubleDoubles], Expr],
+) -> Rarely:
+    """A function of the angle, its quadrants and its rest; large angles have another way."""
+
+    def far(share: Share) -> Expr:
+        pairs = DoubleDoubles(share, has_fma)
+        return function(x, *_far_rest(size_of(x), pairs), pairs)
+
     pairs = DoubleDoubles(share, has_fma)
-    total, *both = _sine_and_cosine(x, pairs)
-    sine, cosine = (pairs.ordered_sum(one.high, one.low) for one in both)
+    usual = function(x, *_rest(share(size_of(x)), pairs), pairs)
+    return rarely_beyond(x, _MOST_MULTIPLES, share(usual), far)
+
+
+def _tangent(x: Expr, total: Expr, r: DoubleDouble, pairs: DoubleDoubles) -> Expr:
+    share, zero = pairs.share, like(0.0, x)
+    sine, cosine = (pairs.ordered_sum(one.high, one.low) for one in _sine_and_cosine(r, pairs))
     is_odd = share(_bit(total, 0) < constant(0, integer_of(x)))
-    zero = like(0.0, x)
-    minus = DoubleDouble(zero - cosine.high, zero - cosine.low)
+    minus = DoubleDouble(share(zero - cosine.high), share(zero - cosine.low))
     above = pairs.choice(is_odd, minus, sine)
     value = pairs.quotient(above, pairs.choice(is_odd, sine, cosine))
-    return _or_library("llvm.tan", x, turned(share(value.high + value.low), sign_of(x)), share)
+    return turned(share(value.high + value.low), sign_of(x))
 
 
-def _sine(x: Expr, pairs: DoubleDoubles, library: str, ahead: int) -> Rarely:
+def _sine(ahead: int, x: Expr, total: Expr, r: DoubleDouble, pairs: DoubleDoubles) -> Expr:
     """The sine of ``x + ahead * pi / 2``."""
     share = pairs.share
-    total, sine, cosine = _sine_and_cosine(x, pairs)
     total = share(total + like(ahead, x))
     is_odd = share(_bit(total, 0) < constant(0, integer_of(x)))
+    sine, cosine = _sine_and_cosine(r, pairs)
     value = pairs.choice(is_odd, cosine, sine)
     value = turned(share(value.high + value.low), share(_bit(total, 1)))
-    if not ahead:
-        value = turned(share(value), sign_of(x))
-    return _or_library(library, x, value, share)
+    return value if ahead else turned(share(value), sign_of(x))
 
 
-def _sine_and_cosine(x: Expr, pairs: DoubleDoubles) -> tuple[Expr, DoubleDouble, DoubleDouble]:
-    """Of abs(x) less the nearest ``n pi / 2``, and ``n`` in the lowest bits of a sum."""
-    share, magic, zero = pairs.share, rounding(x), like(0.0, x)
-    size = share(size_of(x))
-    total = share(size * like(2 / math.pi, x) + magic)
+def _rest(size: Expr, pairs: DoubleDoubles) -> tuple[Expr, DoubleDouble]:
+    """The quadrants nearest to an angle, in the lowest bits of a sum, and what is beyond them."""
+    share, magic, zero = pairs.share, rounding(size), like(0.0, size)
+    total = share(size * like(2 / math.pi, size) + magic)
     n = share(total - magic)
-    first, second, third, last = (like(part, x) for part in _HALF_PI)
+    first, second, third, last = (like(part, size) for part in _HALF_PI)
     one = pairs.sum(share(size - n * first), share(zero - n * second))
     two = pairs.sum(one.high, share(zero - n * third))
-    r = pairs.ordered_sum(two.high, share(two.low + (one.low - n * last)))
+    return total, pairs.ordered_sum(two.high, share(two.low + (one.low - n * last)))
+
+
+def _far_rest(size: Expr, pairs: DoubleDoubles) -> tuple[Expr, DoubleDouble]:
+    """The same of any angle, but for multiples of 4 quadrants (Payne and Hanek).
+
+    The products with pieces of 2 / pi are exact, and so is what they have beyond a multiple of 4.
+    Three numbers hold their sum: what is left may be as small as 2^-62, and has 53 digits, too.
+    """
+    share, zero = pairs.share, like(0.0, size)
+    scaled = share(size * like(2.0**-_SCALE, size))
+    digits = int(_TWO_BY_PI, 16)
+    high = middle = low = zero
+    for place in range(_PIECE, _BITS + 1, _PIECE):
+        piece = (digits >> (_BITS - place)) & ((1 << _PIECE) - 1)
+        product = pairs.product(scaled, like(math.ldexp(piece, _SCALE - place), size))
+        one = pairs.sum(high, _beyond_fours(product.high, share))
+        two = pairs.sum(middle, one.low)
+        three = pairs.sum(two.high, _beyond_fours(product.low, share))
+        high, middle, low = one.high, three.high, share(low + (two.low + three.low))
+    whole = pairs.sum(high, middle)
+    fraction = pairs.sum(whole.low, low)
+    total = share(whole.high + rounding(size))
+    turns = pairs.sum(share(whole.high - (total - rounding(size))), fraction.high)
+    turns = pairs.ordered_sum(turns.high, share(turns.low + fraction.low))
+    half_pi = pairs.constant(math.pi / 2, _HALF_PI_LOW, size)
+    return total, pairs.multiply(turns, half_pi)
+
+
+def _beyond_fours(x: Expr, share: Share) -> Expr:
+    return share(x - like(4.0, x) * tirx.nearbyint(x * like(0.25, x)))
+
+
+def _sine_and_cosine(r: DoubleDouble, pairs: DoubleDoubles) -> tuple[DoubleDouble, DoubleDouble]:
+    """Of at most ``pi / 4``."""
+    share, unit, zero = pairs.share, like(1.0, r.high), like(0.0, r.high)
     square = share(r.high * r.high)
-    half = pairs.product(r.high, share(r.high * like(0.5, x)))
-    unit = like(1.0, x)
+    half = pairs.product(r.high, share(r.high * like(0.5, unit)))
     tail = r.low * (unit - half.high) + (r.high * square) * polynomial(square, _SIN)
     sine = DoubleDouble(r.high, share(tail))
     top = pairs.ordered_sum(unit, share(zero - half.high))
     tail = (square * square) * polynomial(square, _COS) - r.high * r.low
     cosine = DoubleDouble(top.high, share(top.low + (tail - half.low)))
-    return total, sine, cosine
+    return sine, cosine
 
 
 def _bit(total: Expr, place: int) -> Expr:
@@ -112,13 +181,3 @@ def _bit(total: Expr, place: int) -> Expr:
     word = integer_of(total)
     lifted = words_of(total) << constant(63 - place, word)
     return lifted & constant(-(1 << 63), word)
-
-
-def _or_library(name: str, x: Expr, usual: Expr, share: Share) -> Rarely:
-    """The usual result, and the C library's of lanes whose arguments are large or no numbers."""
-    return rarely_beyond(
-        x,
-        _MOST_MULTIPLES,
-        share(usual),
-        lambda _share: tirx.call_llvm_pure_intrin(str(x.ty.dtype), name, x),
-    )

@@ -8,6 +8,7 @@ from tvm_iree_ext.codegen.double_math import (
     double_errors,
     double_exponentials,
     double_logarithms,
+    double_powers,
     double_roots,
 )
 from tvm_iree_ext.codegen.math_calls import Rarely
@@ -28,6 +29,7 @@ LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.log10": double_logarithms.log10,
     "tirx.log1p": double_logarithms.log1p,
     "prim.log2": double_logarithms.log2,
+    "tirx.pow": double_powers.power,
     "tirx.sin": double_angles.sin,
     "tirx.sinh": double_exponentials.sinh,
     "tirx.tan": double_angles.tan,

@@ -33,9 +33,20 @@ _ATANH = (  # 4.7e-16
     0.0730843663594955,
 )
 
+_ATANH_EXACT = (  # 7.5e-16
+    0.20000000000000012,
+    0.14285714285669185,
+    0.1111111113557623,
+    0.0909090412035273,
+    0.07692787607981323,
+    0.06642972820422574,
+    0.06456870635676837,
+)
 _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
 _LOG10_E = (0.4342944819032518, 1.098319650216765e-17)
 _LN2 = FORMATS["float64"].ln2
+
+_THIRD = (1 / 3, 1.850371707708594e-17)
 
 _TINY = 2.0**-27
 """Below it, asinh(x) and atanh(x) are x."""
@@ -112,15 +123,20 @@ def atanh(x: Expr, share: Share, has_fma: bool = True) -> Expr:
 def _logarithm_of(x: Expr, pairs: DoubleDoubles, unit: tuple[float, float] | None) -> Expr:
     """A logarithm: the natural one times a unit."""
     share = pairs.share
-    is_small = share(x < like(2.0**-1022, x))
-    normal = share(tirx.Select(is_small, x * like(2.0**54, x), x))
-    m, n = mantissa_and_exponent(normal, share)
-    n = share(tirx.Select(is_small, n - like(54.0, n), n))
+    m, n = _mantissa_and_exponent_of_any(x, share)
     one = like(1.0, x)
     value = _logarithm(pairs, pairs.of(share(m - one)), pairs.sum(one, m), n)
     if unit is not None:
         value = pairs.multiply(value, pairs.constant(*unit, x))
     return _where_defined(value.high + value.low, x, like(0.0, x))
+
+
+def _mantissa_and_exponent_of_any(x: Expr, share: Share) -> tuple[Expr, Expr]:
+    """The same of subnormal numbers, too."""
+    is_small = share(x < like(2.0**-1022, x))
+    normal = share(tirx.Select(is_small, x * like(2.0**54, x), x))
+    m, n = mantissa_and_exponent(normal, share)
+    return m, share(tirx.Select(is_small, n - like(54.0, n), n))
 
 
 def _where_defined(value: Expr, x: Expr, pole: Expr) -> Expr:
@@ -146,6 +162,24 @@ def _log_of_1_and(pairs: DoubleDoubles, u: DoubleDouble, more: Expr) -> DoubleDo
     above = pairs.add(pairs.sum(one, share(like(0.0, n) - power)), u)
     below = pairs.add(pairs.sum(one, power), u)
     return _logarithm(pairs, above, below, share(n + more))
+
+
+def exact_logarithm(pairs: DoubleDoubles, x: Expr) -> DoubleDouble:
+    """``log(x)`` to 2^-65, of what is positive and finite."""
+    share, one = pairs.share, like(1.0, x)
+    m, n = _mantissa_and_exponent_of_any(x, share)
+    s = pairs.quotient(pairs.of(share(m - one)), pairs.sum(one, m))
+    square = pairs.multiply(s, s)
+    cube = pairs.multiply(pairs.multiply(square, s), pairs.constant(*_THIRD, x))
+    fifth = (cube.high * like(3.0, x)) * square.high * polynomial(square.high, _ATANH_EXACT)
+    tail = pairs.ordered_sum(cube.high, share(cube.low + fifth))
+    half = pairs.add(s, tail)
+    high, low = (like(part, n) for part in _LN2)
+    total = pairs.ordered_sum(share(n * high), share(half.high + half.high))
+    low_part = pairs.sum(share(n * low), share(half.low + half.low))
+    rest = pairs.sum(total.low, low_part.high)
+    total = pairs.ordered_sum(total.high, rest.high)
+    return DoubleDouble(total.high, share(total.low + (rest.low + low_part.low)))
 
 
 def _logarithm(pairs: DoubleDoubles, a: DoubleDouble, b: DoubleDouble, n: Expr) -> DoubleDouble:

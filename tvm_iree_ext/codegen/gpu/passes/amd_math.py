@@ -157,9 +157,6 @@ _OF_BOTH: dict[str, Callable[..., Expr]] = {
     "copysign": _copysign,
     "tanh": tanh,
 }
-_BY_LIBRARY = ("tirx.sin", "tirx.cos", "tirx.tan")
-"""Of float64 these need the C library where an argument is large: LLVM names what is missing."""
-
 _LOWERINGS: dict[str, dict[str, Callable[..., Expr]]] = {
     "float32": {
         **_OF_BOTH,
@@ -188,7 +185,6 @@ _LOWERINGS: dict[str, dict[str, Callable[..., Expr]]] = {
         **{
             operator.rpartition(".")[2]: function
             for operator, function in double_functions.LOWERINGS.items()
-            if operator not in _BY_LIBRARY
         },
         "exp": exp,
         "exp2": exp2,
