@@ -39,6 +39,8 @@ _PANEL_ROWS = {1: 256, 2: 96}
 # Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
 # are read and written once for all of them.
 _FEW_ROWS_DEPTH = 16
+# More of them where depth is long: the error of the sums of blocks grows with the count of these.
+_LONG_DEPTH, _LONG_ROWS_DEPTH = 8192, 64
 # The most columns whose sums a task holds.
 _MOST_COLUMNS = 4096
 # Of products of tiles: tiles of sums in registers; words of depth, a panel and rows of which fit
@@ -147,12 +149,13 @@ def few_config(
     block = -(-block // tile.lanes) * tile.lanes
     if not reads_in_place(plan, tile, rows, block):
         return None
-    depth = plan.count(plan.depth)
+    depth = plan.count(plan.depth) or _TYPICAL
+    lines = _FEW_ROWS_DEPTH if depth < _LONG_DEPTH else _LONG_ROWS_DEPTH
     return ContractionConfig(
         PANELS,
         block_m=rows,
         block_n=block,
-        block_k=min(_FEW_ROWS_DEPTH, depth) if depth else _FEW_ROWS_DEPTH,
+        block_k=min(lines, depth),
         rows=tile.rows,
         vectors=tile.vectors,
         lanes=tile.lanes,
