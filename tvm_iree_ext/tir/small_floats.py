@@ -61,6 +61,9 @@ FORMATS = {
 }
 
 
+NARROW = {"float6_e2m3fn": (6, 3, 1), "float6_e3m2fn": (6, 2, 3), "float4_e2m1fn": (4, 1, 1)}
+"""Of floats below 8 bits: bits, those of the mantissa, and the bias.  All patterns are numbers."""
+
 HELD_IN_BYTES = (*FORMATS, scale_bytes.NAME)
 
 
@@ -154,6 +157,20 @@ def halved_pattern(byte: ir.Expr, name: str) -> ir.Expr:
     bits = (pattern & top) << word(8) | fields
     value = tirx.reinterpret(_typed("float16", lanes), bits)
     return value * _each(tirx.const(2.0**scale, "float16"), lanes) if scale else value
+
+
+def widened_narrow(byte: ir.Expr, name: str) -> ir.Expr:
+    """The float32 of a pattern of less than 8 bits, the lower ones of a uint8.
+
+    By way of float16, whose subnormal numbers no target takes for 0.
+    """
+    bits, mantissa, bias = NARROW[name]
+    pattern = tirx.Cast("uint16", byte)
+    sign, magnitude = (tirx.const(n, "uint16") for n in (1 << bits - 1, (1 << bits - 1) - 1))
+    fields = (pattern & magnitude) << tirx.const(10 - mantissa, "uint16")
+    fields = fields | (pattern & sign) << tirx.const(16 - bits, "uint16")
+    halved = tirx.reinterpret("float16", fields)
+    return tirx.Cast("float32", halved) * tirx.const(2.0 ** (15 - bias), "float32")
 
 
 def encoded(number: ir.Expr, name: str) -> ir.Expr:

@@ -183,13 +183,18 @@ def _contraction(
     """The contraction with other operands; None where it takes no such ones."""
     if others is None:
         others = [name for name in types if name.startswith("operand")]
-    beside = op.beside_rhs
+    scales = [name for name in ("lhs_scales", "rhs_scales") if name in op.types]
+    beside = [] if op.prologue is None else op.beside("rhs")
     try:
         made = ops.contraction(
             types["lhs"],
             types["rhs"],
             [types[name] for name in others],
-            indexing_maps=[maps[name] for name in ("lhs", "rhs", *beside, *others, "result")],
+            indexing_maps=[
+                maps[name] for name in ("lhs", "rhs", *scales, *beside, *others, "result")
+            ],
+            lhs_scales=types.get("lhs_scales"),
+            rhs_scales=types.get("rhs_scales"),
             prologue=op.prologue,
             prologue_operands=[types[name] for name in beside],
             init=types.get("init"),
