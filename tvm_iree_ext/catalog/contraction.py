@@ -14,6 +14,7 @@ from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Tolerance, Values, n
 from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
 from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
+from tvm_iree_ext.catalog.contraction_blocks_random import random_of_blocks
 from tvm_iree_ext.catalog.contraction_layouts_random import random_with_layouts
 from tvm_iree_ext.ops.base.maps import map_text
 from tvm_iree_ext.ops.base.op import Op
@@ -132,10 +133,12 @@ def _roles(rng: Generator) -> tuple[str, list[int]]:
 
 def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     """Any maps, dtypes, scales, init, prologues, epilogues, with symbols, of extent 0 too; or
-    layouts.
+    layouts; or blocks as the MX formats have them.
     """
     if rng.random() < 0.08:
         return random_with_layouts(rng)
+    if rng.random() < 0.08:
+        return random_of_blocks(rng)
     whole = rng.random() < 0.15
     floats = ("float32", "float32", *dtypes.FLOATS)
     small = ("int8", "int8", *dtypes.INTEGERS4)

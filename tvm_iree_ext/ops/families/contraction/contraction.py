@@ -106,7 +106,9 @@ class Contraction(Op):
     @property
     def accumulator_dtype(self) -> str:
         """The type of sums."""
-        kinds = {name: TensorType(t.shape, self._numbers(name)) for name, t in self.types.items()}
+        kinds = {
+            name: TensorType(t.shape, self.number_dtype(name)) for name, t in self.types.items()
+        }
         return _accumulator(kinds)
 
     @property
@@ -132,10 +134,10 @@ class Contraction(Op):
             return "bfloat16"  # has the fraction of each, and float32's range
         if self.prologue is not None:
             return self.types["lhs"].dtype
-        own = self._numbers(name)
+        own = self.number_dtype(name)
         return "int8" if own in dtypes.INTEGERS4 else own
 
-    def _numbers(self, name: str) -> str:
+    def number_dtype(self, name: str) -> str:
         """The type of an operand's numbers, where it may have words."""
         return self.numbers.get(name, self.types[name].dtype)
 
@@ -147,9 +149,9 @@ class Contraction(Op):
         """
         made = {}
         for side in factors.SIDES:
-            scales, own = factors.scales_of(side), self._numbers(side)
+            scales, own = factors.scales_of(side), self.number_dtype(side)
             if scales in self.types:
-                kind = self._numbers(scales)
+                kind = self.number_dtype(scales)
                 made[side] = factors.scaled_region(own, kind, self.accumulator_dtype)
             elif own in factors.IN_WORDS:
                 made[side] = factors.word_region(own)
