@@ -31,7 +31,6 @@ SCALED = "scaled"
 
 _FORMATS = {tvm_dtype(name): name for name in SCALE_FORMATS}
 _MOST_GROUPS = 65535  # workgroups along y
-_MOST_INT32 = (1 << 31) - 1
 _DEPTH = 128  # of a step
 # Rows and columns of a workgroup, and its subgroups along both; the larger the less is read.
 _TILES = (
@@ -46,6 +45,7 @@ _TILES = (
     ((16, 64), (1, 4)),
     ((16, 16), (1, 1)),
 )
+_TYPICAL = 4096  # what rows or columns that are known at call time count as
 _READ = 64  # products that take as long as to read an element
 
 
@@ -72,7 +72,7 @@ class ScaledProducts:
     def heuristic(self) -> LoweringConfig:
         """The tiles that take the fewest rounds of workgroups, by what they multiply and read."""
         kind = self.kinds[0]
-        m, n = (self.matrices.extent(role) or 1 for role in "mn")
+        m, n = (self.matrices.extent(role) or _TYPICAL for role in "mn")
         groups, cores = self.matrices.extent("g") or 1, self.chip.usual_cores or 1
 
         def cost(config: ScaledConfig) -> float:
@@ -159,8 +159,8 @@ def scaled_products(
 ) -> ScaledProducts | None:
     """The op's products by instructions that take its scales; None where there are none.
 
-    These are of E8M0, of blocks of whole 32 elements that lie side by side in both operands, and
-    all extents are known.
+    These are of E8M0, of blocks of whole 32 elements that lie side by side in both operands; rows
+    and columns alone may be known at call time.
     """
     kinds = [_FORMATS.get(op.number_dtype(matrices.operand(side)), "") for side in SIDES]
     scales = [name for name in map(scales_of, SIDES) if name in op.types]
@@ -180,11 +180,7 @@ def scaled_products(
     block = found[0].scale_block or 0
     if dim not in op.dims("lhs", "rhs") or not isinstance(extent, int) or extent % block:
         return None
-    shapes = [kind.shape for kind in op.types.values()]
-    if any(isinstance(e, str) for shape in shapes for e in shape) or 0 in op.extents:
-        return None
-    if any(prod(map(int, shape)) > _MOST_INT32 for shape in shapes):
-        return None
-    if (matrices.extent("g") or 1) > _MOST_GROUPS or extent == 0:
+    groups = matrices.extent("g")
+    if matrices.extent("k") is None or groups is None or groups > _MOST_GROUPS or 0 in op.extents:
         return None
     return ScaledProducts(matrices, found, gpu_chip(target))

@@ -94,6 +94,21 @@ def test_a_scaled_product_is_the_registrys(built, kinds):
     np.testing.assert_allclose(result, c + x @ y.T, rtol=1e-5, atol=1e-5)
 
 
+def test_what_follows_is_its_epilogue(built):
+    text = PRODUCT.format("f4E2M1FN", "f8E4M3FN", "f8E8M0FNU").replace(
+        "return %0 : tensor<5x7xf32>",
+        "%9 = arith.mulf %0, %0 : tensor<5x7xf32>\n  return %9 : tensor<5x7xf32>",
+    )
+    program = built(text)
+    assert program.built.resources["kernels"] == 1
+    rng = np.random.default_rng(4)
+    a, b = elements(rng, (5, 3, 32), "f4E2M1FN"), elements(rng, (7, 3, 32), "f8E4M3FN")
+    powers = scales(rng, (5, 3)), scales(rng, (7, 3))
+    (result,) = program(*(one.view("u1") for one in (a, b, *powers)), np.zeros((5, 7), "f4"))
+    x, y = (block_scaled.dequantized(*one) for one in zip((a, b), powers, strict=True))
+    np.testing.assert_allclose(result, (x @ y.T) ** 2, rtol=1e-4, atol=1e-4)
+
+
 def test_a_weight_alone_may_have_scales(built):
     program = built(WEIGHT)
     assert [op.name for op in program.program.ops.values()] == ["tvm_iree_ext.contraction"]

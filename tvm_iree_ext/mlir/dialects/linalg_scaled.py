@@ -79,7 +79,7 @@ def scaled_contraction(scope: Scope, loops: Loops) -> list[Value] | None:
             return None
         types[name] = element_type_of(scope, value)
     order = [loops.input_maps[places[name]] for name in names]
-    begins = {} if is_zero(out) else {"init": element_type_of(scope, out)}
+    init = None if is_zero(out) else element_type_of(scope, out)
     try:
         op = ops.contraction(
             types["lhs"],
@@ -87,8 +87,8 @@ def scaled_contraction(scope: Scope, loops: Loops) -> list[Value] | None:
             indexing_maps=[map_text(one) for one in (*order, *loops.output_maps)],
             lhs_scales=types.get("lhs_scales"),
             rhs_scales=types.get("rhs_scales"),
+            init=init,
             result_dtype="float32",
-            **begins,
         )
     except OpError as error:
         scope.program.fell_back(str(error))

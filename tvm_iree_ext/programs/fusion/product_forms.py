@@ -183,6 +183,11 @@ def _contraction(
     """The contraction with other operands; None where it takes no such ones."""
     if others is None:
         others = [name for name in types if name.startswith("operand")]
+    # Programs have ops over words.
+    types = {
+        name: TensorType(kind.shape, op.numbers.get(name, kind.dtype))
+        for name, kind in types.items()
+    }
     scales = [name for name in ("lhs_scales", "rhs_scales") if name in op.types]
     beside = [] if op.prologue is None else op.beside("rhs")
     try:
@@ -203,12 +208,14 @@ def _contraction(
         )
     except OpError:
         return None
+    words = made.in_words
+    assert isinstance(words, Contraction)
     layouts = op.layouts
     if layouts is not None and any(
-        set(made.maps[n].dims) != set(op.maps[n].dims) for n in _LAID_OUT
+        set(words.maps[n].dims) != set(op.maps[n].dims) for n in _LAID_OUT
     ):
         return None
-    return ContractionForm(replace(made, layouts=layouts))
+    return ContractionForm(replace(words, layouts=layouts))
 
 
 class ConvolutionForm(ProductForm):

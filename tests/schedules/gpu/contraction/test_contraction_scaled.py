@@ -9,6 +9,7 @@ from tvm_iree_ext import ops, verify
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.catalog.contraction_blocks_random import random_of_blocks
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
+from tvm_iree_ext.reference import block_scaled
 from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets import make_target
@@ -19,10 +20,11 @@ RULE = GpuContraction()
 
 
 def product(m, n, k, lhs="f8E4M3FN", rhs="f4E2M1FN", block=32, **attributes):
+    blocks = "blocks" if k == "k" else k // block
     return ops.matmul(
-        T((m, k // block, block), lhs),
-        T((n, k // block, block), rhs),
-        lhs_scales=T((m, k // block), attributes.pop("scales", "f8E8M0FNU")),
+        T((m, blocks, block), lhs),
+        T((n, blocks, block), rhs),
+        lhs_scales=T((m, blocks), attributes.pop("scales", "f8E8M0FNU")),
         transpose_rhs=True,
         **attributes,
     )
@@ -56,6 +58,17 @@ def test_other_configs_compute_the_same(kind, rows, columns, depth, subgroups):
     assert result.status == "passed", result.message
 
 
+def test_rows_that_the_call_tells():
+    op = product("rows", 45, 192)
+    assert "SCALE" in RULE.heuristic(op, TARGET).mma_kind
+    rng = np.random.default_rng(2)
+    forms = block_scaled.FORMATS
+    a, scales, _ = block_scaled.quantized(rng.standard_normal((37, 192)), "mxfp8_e4m3")
+    b = block_scaled.encoded(rng.standard_normal((45, 6, 32)), forms["mxfp4"][0])
+    result = verify.check_op(op, {"lhs": a, "rhs": b, "lhs_scales": scales}, TARGET, simulate=True)
+    assert result.status == "passed", result.message
+
+
 @pytest.mark.parametrize("dtype", ["f8E5M2", "f6E2M3FN", "f4E2M1FN"])
 def test_compiles_without_spills_and_scratch(dtype):
     code = inspect_op(product(4096, 4096, 4096, dtype, dtype), TARGET)
@@ -83,11 +96,11 @@ def test_rows_of_shared_memory_meet_different_banks(dtype):
     [
         product(64, 64, 128, "f4E2M1FN", block=16, scales="f8E4M3FN"),
         product(64, 64, 128, rhs="f16"),
-        product("m", 64, 128),
+        product(64, 64, "k"),
         product(64, 64, 128, result_dtype="f64"),
         ops.matmul(T((64, 4, 32), "f8E5M2"), T((4, 32, 64), "f8E5M2"), rhs_scales=(4, 64)),
     ],
-    ids=["nvfp4", "f16", "open rows", "f64", "by columns"],
+    ids=["nvfp4", "f16", "open blocks", "f64", "by columns"],
 )
 def test_what_no_instruction_takes_is_made_on_the_way(op):
     assert "SCALE" not in RULE.heuristic(op, TARGET).mma_kind
