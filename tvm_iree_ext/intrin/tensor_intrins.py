@@ -38,7 +38,7 @@ class MmaIntrins(MmaTile):
             raise TargetError(
                 f"{self.mma.name}: has no TensorIntrins of fragments: {reason[self.mma.kind]}"
             )
-        if formats_of(self.mma.name):
+        if self.mma.kind == "scaled" and formats_of(self.mma.name):
             raise TargetError(
                 f"{self.mma.name}: has no TensorIntrins: elements of some formats lie across bytes;"
                 " products with scales pack them"
