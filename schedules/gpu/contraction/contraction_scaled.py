@@ -31,7 +31,8 @@ SCALED = "scaled"
 
 _FORMATS = {tvm_dtype(name): name for name in SCALE_FORMATS}
 _MOST_GROUPS = 65535  # workgroups along y
-_DEPTH = 128  # of a step
+_DEPTHS = (512, 256, 128)  # of a step, the last the usual one
+_MOST_READS = 16  # of a lane for a step that is deeper: small tiles have as much under way
 # Rows and columns of a workgroup, and its subgroups along both; the larger the less is read.
 _TILES = (
     ((256, 256), (2, 2)),
@@ -85,9 +86,16 @@ class ScaledProducts:
     def _configs(self, kind: Mma) -> Iterator[ScaledConfig]:
         for (rows, columns), (down, across) in _TILES:
             if rows % (down * kind.m) == 0 and columns % (across * kind.n) == 0:
-                config = ScaledConfig(SCALED, rows, columns, _DEPTH, down, across, kind.name)
+                depth = self._depth(rows + columns, down * across * kind.subgroup_size)
+                config = ScaledConfig(SCALED, rows, columns, depth, down, across, kind.name)
                 if self._refused(config.lowering()) is None:
                     yield config
+
+    def _depth(self, lines: int, lanes: int) -> int:
+        """Elements along k of a step, of so many rows and columns together."""
+        known = self.matrices.extent("k") or 0
+        fits = (one for one in _DEPTHS if one <= known and lines * one <= _MOST_READS * lanes * RUN)
+        return next(fits, _DEPTHS[-1])
 
     def _refused(self, config: LoweringConfig) -> str | None:
         return refusal(lambda: self.tiles(ConfigCheck(_RULE, config)))
@@ -96,7 +104,7 @@ class ScaledProducts:
         """Tiles of the instructions there are."""
         usual = self.heuristic()
         forms = tuple(
-            form(one.lowering(), Choice("reduction_tile.k", (_DEPTH, 2 * _DEPTH)))
+            form(one.lowering(), Choice("reduction_tile.k", _DEPTHS[::-1]))
             for kind in self.kinds
             for one in self._configs(kind)
         )

@@ -58,6 +58,19 @@ def test_other_configs_compute_the_same(kind, rows, columns, depth, subgroups):
     assert result.status == "passed", result.message
 
 
+def test_a_scale_that_is_nan_makes_its_row_nan():
+    op = product(18, 20, 192)
+    a = np.ones((18, 6, 32), op.types["lhs"].dtype)
+    b = np.ones((20, 6, 32), op.types["rhs"].dtype)
+    scales = np.full((18, 6), 127, np.uint8)
+    scales[3, 5], scales[17, 0], scales[5, 1] = 255, 255, 0
+    operands = {"lhs": a, "rhs": b, "lhs_scales": scales.view(op.types["lhs_scales"].dtype)}
+    result = simulate_op(op, TARGET, operands).results["result"]
+    assert np.isnan(result[[3, 17]]).all()
+    assert (np.delete(result, [3, 5, 17], 0) == 192).all()
+    assert (result[5] == 160).all()  # beside 2**-127 times 32
+
+
 def test_rows_that_the_call_tells():
     op = product("rows", 45, 192)
     assert "SCALE" in RULE.heuristic(op, TARGET).mma_kind
@@ -113,7 +126,10 @@ def test_what_no_instruction_takes_is_made_on_the_way(op):
         ({"mma_kind": "MFMA_F32_16x16x32_F16"}, "mma_kind is 'MFMA_F32_16x16x32_F16'"),
         ({"workgroup_tile": {"m": 40, "n": 64}}, r"workgroup_tile\['m'\] is 40"),
         ({"reduction_tile": {"k": 32}}, r"reduction_tile\['k'\] is 32"),
-        ({"workgroup_tile": {"m": 512, "n": 512}}, "registers of a lane for what is multiplied"),
+        (
+            {"workgroup_tile": {"m": 512, "n": 512}, "reduction_tile": {"k": 128}},
+            "registers of a lane for what is multiplied",
+        ),
         ({"reduction_tile": {"k": 4096}}, "of shared memory"),
     ],
 )
