@@ -28,6 +28,10 @@ _MLIR = {
     "float8_e5m2": "f8E5M2",
     "float8_e4m3fnuz": "f8E4M3FNUZ",
     "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float6_e2m3fn": "f6E2M3FN",
+    "float6_e3m2fn": "f6E3M2FN",
+    "float4_e2m1fn": "f4E2M1FN",
+    "float8_e8m0fnu": "f8E8M0FNU",
     "int4": "i4",
     "uint4": "ui4",
     "complex64": "complex<f32>",
@@ -44,7 +48,10 @@ MEANT = {
     "boolean": "bool",
     "byte": "i8",
     "double": "f64",
+    "e8m0": "f8E8M0FNU",
     "float": "f32",
+    "fp4": "f4E2M1FN",
+    "f4": "f4E2M1FN",
     "fp8": "f8E4M3FN",
     "f8": "f8E4M3FN",
     "float8": "f8E4M3FN",
@@ -68,26 +75,36 @@ COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 """The complex types, and the type of their parts, of which imported programs have two tensors."""
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-FLOATS8 = tuple(name for name in _MLIR if name.startswith("float8"))
+EXPONENTS = "float8_e8m0fnu"
+"""The type of the scales of the MX formats: powers of two, without a sign."""
+FLOATS8 = tuple(name for name in _MLIR if name.startswith("float8") and name != EXPONENTS)
 """8-bit float types."""
+NARROW_FLOATS = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
+"""Float types of 6 bits and of 4, one number in a byte, whose upper bits mean nothing."""
 INTEGERS4 = ("int4", "uint4")
 """4-bit integer types, one number in a byte, whose upper bits mean nothing."""
 COMPLEX = tuple(COMPLEX_PARTS)
-INTEGERS = tuple(name for name in _MLIR if name not in (*FLOATS, *FLOATS8, *INTEGERS4, *COMPLEX))
+_BLOCK_SCALED = (*NARROW_FLOATS, EXPONENTS)
+INTEGERS = tuple(
+    name for name in _MLIR if name not in (*FLOATS, *FLOATS8, *_BLOCK_SCALED, *INTEGERS4, *COMPLEX)
+)
 ORDERED = (*FLOATS, *INTEGERS, *FLOATS8, *INTEGERS4)
 """The types whose numbers have an order."""
 ELEMENTS = (*ORDERED, *COMPLEX)
-"""Every type: what an op takes that only moves elements."""
+"""The types of elements of all ops: what one takes that only moves them.
+
+Products alone have :data:`NARROW_FLOATS`, and scales of :data:`EXPONENTS`.
+"""
 
 WORDS = {
-    **dict.fromkeys(FLOATS8, "uint8"),
+    **dict.fromkeys((*FLOATS8, *_BLOCK_SCALED), "uint8"),
     "int4": "int8",
     "uint4": "uint8",
     "complex64": "uint64",
     "complex128": "uint128",
 }
 """The types that kernels have as words of the same size, as TVM does not know them as numbers."""
-_OTHERS = ("bfloat16", *FLOATS8, *INTEGERS4)
+_OTHERS = ("bfloat16", *FLOATS8, *_BLOCK_SCALED, *INTEGERS4)
 
 
 def canonical(name: object) -> str:
@@ -135,7 +152,7 @@ def word_dtype(name: str) -> str:
 
 def number_dtype(name: str) -> str:
     """The type of the numbers with which regions compute for elements of a type."""
-    if name in FLOATS8:
+    if name in (*FLOATS8, *_BLOCK_SCALED):
         return "float32"
     return WORDS[name] if name in INTEGERS4 else name
 

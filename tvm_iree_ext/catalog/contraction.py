@@ -1,5 +1,6 @@
 """Contraction: reference, tolerance, random cases."""
 
+from collections.abc import Sequence
 from math import prod, sqrt
 from typing import Any
 
@@ -13,10 +14,12 @@ from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Tolerance, Values, n
 from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
 from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
+from tvm_iree_ext.catalog.contraction_blocks_random import random_of_blocks
 from tvm_iree_ext.catalog.contraction_layouts_random import random_with_layouts
 from tvm_iree_ext.ops.base.maps import map_text
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+from tvm_iree_ext.ops.families.contraction.factors import SCALED, SCALES, SIDES, scales_of
 
 Generator = np.random.Generator
 
@@ -36,8 +39,8 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The result by :mod:`tvm_iree_ext.reference`, in float64; integers as they are stored."""
     assert isinstance(op, Contraction)
     result = reference.contraction(
-        plain(operands["lhs"]),
-        _factors(op, operands),
+        _factors(op, operands, "lhs"),
+        _factors(op, operands, "rhs"),
         [operands[name] for name in op.others],
         lhs_axes=_axes(op, "lhs"),
         rhs_axes=_axes(op, "rhs"),
@@ -59,16 +62,24 @@ def plain(array: np.ndarray) -> np.ndarray:
     return array.astype(np.int8) if str(array.dtype) in dtypes.INTEGERS4 else array
 
 
-def _factors(op: Contraction, operands: Values) -> np.ndarray:
-    """Factors of lhs' elements, with rhs' axes."""
-    if op.prologue is None:
-        return plain(operands["rhs"])
+def _factors(op: Contraction, operands: Values, side: str) -> np.ndarray:
+    """Factors of the elements of ``lhs`` or ``rhs``, with its axes."""
+    names = op.beside(side)
+    if not names and (op.prologue is None or side == "lhs"):
+        return plain(operands[side])
+    elements, beside = operands[side], [operands[name] for name in names]
+    if names == (scales_of(side),):
+        made: Any = np.multiply
+        elements, *beside = map(reference.block_scaled.decoded, (elements, *beside))
+    else:
+        assert op.prologue is not None
+        made = numpy_region(op.name, op.prologue)
     return reference.prologue_factors(
-        operands["rhs"],
-        [operands[name] for name in op.beside_rhs],
-        rhs_axes=_axes(op, "rhs"),
-        operand_axes=[_axes(op, name) for name in op.beside_rhs],
-        prologue=numpy_region(op.name, op.prologue),
+        elements,
+        beside,
+        rhs_axes=_axes(op, side),
+        operand_axes=[_axes(op, name) for name in names],
+        prologue=made,
     )
 
 
@@ -93,7 +104,7 @@ def sums_tolerance(op: Contraction, operands: Values) -> Tolerance:
     wide = "float32" if wide == "int32" else wide
 
     def largest(name: str) -> float:
-        values = _factors(op, operands) if name == "rhs" else operands[name]
+        values = _factors(op, operands, name) if name in SIDES else operands[name]
         return float(np.max(np.abs(values.astype(np.float64)), initial=0.0))
 
     shapes = {name: operands[name].shape for name in ("lhs", "rhs")}
@@ -121,9 +132,13 @@ def _roles(rng: Generator) -> tuple[str, list[int]]:
 
 
 def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
-    """Any maps, dtypes, init, prologues, epilogues, with symbols, of extent 0 too; or layouts."""
+    """Any maps, dtypes, scales, init, prologues, epilogues, with symbols, of extent 0 too; or
+    layouts; or blocks as the MX formats have them.
+    """
     if rng.random() < 0.08:
         return random_with_layouts(rng)
+    if rng.random() < 0.08:
+        return random_of_blocks(rng)
     whole = rng.random() < 0.15
     floats = ("float32", "float32", *dtypes.FLOATS)
     small = ("int8", "int8", *dtypes.INTEGERS4)
@@ -138,6 +153,9 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     made = not whole and rng.random() < 0.25
     if made:
         kinds = [pick(rng, floats), pick(rng, (*small, "uint8", "uint8", *floats))]
+    scaled: dict[str, str] = {}
+    if not (whole or made) and rng.random() < 0.25:
+        kinds, scaled = _scaled_types(rng, floats)
     roles, sizes = _roles(rng)
     dims = {
         name: [dim for dim, role in enumerate(roles) if role in having]
@@ -159,6 +177,10 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
             for among in kinds_beside
         ]
         attributes["prologue_operands"] = [typed(own, named, kind) for own, kind in beside]
+    for side, kind in scaled.items():
+        own = _scaled_dims(rng, dims[side], roles)
+        beside.append((own, kind))
+        attributes[scales_of(side)] = typed(own, named, kind)
     others: list[tuple[list[int], str]] = []
     attributes["epilogue"], count = random_epilogue(rng, whole=whole)
     for _ in range(count):
@@ -184,6 +206,22 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
         if name != "result"
     }
     return op, operands
+
+
+def _scaled_types(rng: Generator, floats: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Types of lhs and rhs, of which one at least is scaled, and of the scales."""
+    sides = pick(rng, (SIDES, SIDES, SIDES[:1], SIDES[1:]))
+    others = (*floats, *dtypes.FLOATS8, *SCALED)
+    kinds = [pick(rng, SCALED if side in sides else others) for side in SIDES]
+    return kinds, {side: pick(rng, SCALES) for side in sides}
+
+
+def _scaled_dims(rng: Generator, dims: Sequence[int], roles: str) -> list[int]:
+    """The dims of scales: mostly all but the last that is reduced, as MX has them."""
+    reduced = [dim for dim in dims if roles[dim] == "k"]
+    if rng.random() < 0.6:
+        return [dim for dim in dims if dim not in reduced[-1:]]
+    return [dim for dim in dims if rng.random() < 0.7]
 
 
 CONTRACTION = OpEntry(

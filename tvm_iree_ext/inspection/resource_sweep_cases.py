@@ -46,6 +46,21 @@ def _in_groups(m: int, n: int, k: int, dtype: str = "float16", *, across: bool =
     )
 
 
+def _blocks(
+    m: int, n: int, k: int, lhs: str, rhs: str, *, block: int = 32, scales: str = "f8E8M0FNU"
+) -> Op:
+    """A product of blocks with scales; a 16-bit ``lhs`` has none."""
+    own = ops.TensorType((m, k // block), scales) if lhs != "bfloat16" else None
+    return ops.matmul(
+        ops.TensorType((m, k // block, block), lhs),
+        ops.TensorType((n, k // block, block), rhs),
+        lhs_scales=own,
+        rhs_scales=ops.TensorType((n, k // block), scales),
+        transpose_rhs=True,
+        result_dtype="bfloat16",
+    )
+
+
 def _attention(
     heads: int, rows: Any, keys: Any, width: int, dtype: str = "float16", *,
     key_heads: int = 0, columns: int = 0, batch: Any = 1, make: Any = ops.attention,
@@ -109,6 +124,14 @@ CASES: Mapping[str, Callable[[], Op]] = {
     "matmul f16 bias, silu, residual 4096x4096x4096": lambda: _fused(4096, 4096, 4096),
     "matmul f16 bias, silu, residual 1000x1001x999": lambda: _fused(1000, 1001, 999),
     "matmul i8 scaled to f16 2048x2048x2048": lambda: _scaled(2048, 2048, 2048),
+    "matmul mxfp8 4096x4096x4096": lambda: _blocks(4096, 4096, 4096, "f8E4M3FN", "f8E4M3FN"),
+    "matmul mxfp6 2048x4096x4096": lambda: _blocks(2048, 4096, 4096, "f6E3M2FN", "f6E2M3FN"),
+    "matmul mxfp4 4096x4096x4096": lambda: _blocks(4096, 4096, 4096, "f4E2M1FN", "f4E2M1FN"),
+    "matmul mxfp8*mxfp4 16x4096x4096": lambda: _blocks(16, 4096, 4096, "f8E5M2", "f4E2M1FN"),
+    "matmul nvfp4 2048x4096x4096": lambda: _blocks(
+        2048, 4096, 4096, "f4E2M1FN", "f4E2M1FN", block=16, scales="f8E4M3FN"
+    ),
+    "matmul bf16*mxfp4 16x4096x4096": lambda: _blocks(16, 4096, 4096, "bfloat16", "f4E2M1FN"),
     "contraction f16 of eight dims": lambda: ops.contraction(
         (4, 32, 16, 64, 8),
         (4, 8, 64, 32, 24),

@@ -20,6 +20,7 @@ from tvm.target import codegen as llvm
 from tvm_iree_ext.intrin import amd_sparse as sparse
 from tvm_iree_ext.targets.mma.mma_kinds import Mma
 from tvm_iree_ext.targets.mma.mma_table import mma_table
+from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS
 
 _ELEMENT = {
     "half": "float16",
@@ -115,7 +116,9 @@ def kinds_called(call: Any) -> list[Mma]:
     if call.op.same_as(_LLVM_CALL) and isinstance(call.args[0], tirx.IntImm):
         kinds = _by_intrinsic().get(int(call.args[0]), [])
         given = [str(arg.ty.dtype) for arg in call.args[1:]]
-        return [row for row in kinds if _as_words(ir_types(row)[0]) in given]
+        found = [row for row in kinds if _as_words(ir_types(row)[0]) in given]
+        # Of other formats than the table's: their registers are as many as the formats need.
+        return found or [row for row in kinds if row.kind == "scaled"]
     if call.args and isinstance(call.args[0], ir.StringImm):
         return [
             row
@@ -126,8 +129,6 @@ def kinds_called(call: Any) -> list[Mma]:
 
 
 _CALLED = ("native", "scaled", "virtual_sparse")
-_FORMATS = {"f4e2m1fn": 4}
-"""How scaled instructions name their operands' type."""
 
 _LLVM_CALL = ir.Op.get("tirx.call_llvm_pure_intrin")
 
@@ -210,7 +211,7 @@ def _arguments(mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any]) -> list[
     name = str(mma.llvm)
     zero, no, yes = (tirx.const(v, d) for v, d in ((0, "int32"), (0, "bool"), (1, "bool")))
     if name.startswith("llvm.amdgcn.mfma.scale."):
-        codes = mma.format_codes or dict.fromkeys(("cbsz_A", "blgp_B"), _FORMATS[mma.a])
+        codes = mma.format_codes or dict.fromkeys(("cbsz_A", "blgp_B"), SCALE_FORMATS[mma.a])
         formats = [tirx.const(codes[key], "int32") for key in ("cbsz_A", "blgp_B")]
         left, right = scales or (zero, zero)
         return [a, b, c, *formats, zero, left, zero, right]

@@ -23,6 +23,7 @@ from tvm_iree_ext.intrin.intrin_descriptions import (
     store_functions,
 )
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
+from tvm_iree_ext.targets.mma.scaled_kinds import formats_of
 
 
 class MmaIntrins(MmaTile):
@@ -36,6 +37,11 @@ class MmaIntrins(MmaTile):
             }
             raise TargetError(
                 f"{self.mma.name}: has no TensorIntrins of fragments: {reason[self.mma.kind]}"
+            )
+        if self.mma.kind == "scaled" and formats_of(self.mma.name):
+            raise TargetError(
+                f"{self.mma.name}: has no TensorIntrins: elements of some formats lie across bytes;"
+                " products with scales pack them"
             )
         super().__post_init__()
 

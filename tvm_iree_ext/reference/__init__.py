@@ -1,5 +1,6 @@
 """References of the ops in NumPy: slow and obvious."""
 
+from tvm_iree_ext.reference import block_scaled
 from tvm_iree_ext.reference.arg_compare import arg_compare
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.contraction import contraction, prologue_factors
@@ -22,6 +23,7 @@ from tvm_iree_ext.reference.winograd import filter_transform, input_transform, o
 __all__ = [
     "arg_compare",
     "attention",
+    "block_scaled",
     "contraction",
     "conv_2d",
     "custom_op",

@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.base.dtypes import COMPLEX_PARTS, FLOATS8, WORDS, number_dtype, numpy_dtype
-from tvm_iree_ext.tir import complex_arithmetic, small_floats
+from tvm_iree_ext.base.dtypes import (
+    COMPLEX_PARTS,
+    EXPONENTS,
+    FLOATS8,
+    NARROW_FLOATS,
+    WORDS,
+    number_dtype,
+    numpy_dtype,
+)
+from tvm_iree_ext.tir import complex_arithmetic, scale_bytes, small_floats
 from tvm_iree_ext.tir.tvm_modules import ir, tirx, tvm_ffi
 
 _PARTS = ("real", "imag")
@@ -100,6 +108,10 @@ def decoded(word: ir.Expr, dtype: str) -> Any:
     """The number of ``dtype`` that a word is, as regions see it; a word itself where it is one."""
     if dtype in FLOATS8:
         return tirx.Cast("float32", small_floats.halved_pattern(word, dtype))
+    if dtype in NARROW_FLOATS:
+        return small_floats.widened_narrow(word, dtype)
+    if dtype == EXPONENTS:
+        return scale_bytes.decoded(word)
     if dtype == "int4":  # in arithmetic that is right in wider registers, too
         return (word & tirx.const(7, "int8")) - (word & tirx.const(8, "int8"))
     if dtype == "uint4":

@@ -18,8 +18,11 @@ def _word(value: int) -> ir.Expr:
 def decoded(pattern: ir.Expr) -> ir.Expr:
     """The number of a uint8 as float32; the least is subnormal."""
     wide = tirx.Cast("uint32", pattern)
-    fields = tirx.Select(wide == _word(0), _word(1 << 22), wide << _word(23))
-    fields = tirx.Select(wide == _word(255), _word(0x7FC00000), fields)
+    # The upper bit of the fraction, of the least and of NaN; by arithmetic, since code of vectors
+    # may have none of truth values.
+    is_least = ((wide + _word(255)) >> _word(8)) ^ _word(1)
+    is_nan = (wide + _word(1)) >> _word(8)
+    fields = (wide << _word(23)) | ((is_least | is_nan) << _word(22))
     return tirx.reinterpret("float32", fields)
 
 

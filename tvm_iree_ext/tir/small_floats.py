@@ -1,8 +1,8 @@
-"""Floats of 8 bits as bit patterns in bytes: to float32, which holds each of them, and back.
+"""Floats of 8 bits and fewer as bit patterns in bytes: to float32, which holds each, and back.
 
 Both ways are arithmetic on patterns, as no target of ours converts these types itself.  Back is to
 the nearest, ties to even; what is too large becomes what ``ml_dtypes`` makes of it: the infinity
-where the type has one, else NaN.
+where the type has one, else NaN, or below 8 bits the largest number.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 
 @dataclass(frozen=True)
-class Float8Format:
-    """The format of an 8-bit float: fields of its pattern, and the patterns of special numbers."""
+class SmallFormat:
+    """The format of a float: fields of its pattern, and the patterns of special numbers.
 
+    Below 8 bits all patterns are numbers; ``nan`` is then what becomes of one that is none.
+    """
+
+    bits: int
     mantissa: int
     bias: int
     largest: float
@@ -29,7 +33,7 @@ class Float8Format:
     signed_zero: bool  # else the pattern of -0 is NaN
 
 
-def _format(name: str) -> Float8Format:
+def _format(name: str) -> SmallFormat:
     """Read off ``ml_dtypes``' type."""
     dtype = np.dtype(getattr(ml_dtypes, name))
     info = ml_dtypes.finfo(dtype)
@@ -37,7 +41,8 @@ def _format(name: str) -> Float8Format:
     def pattern(value: float) -> int:
         return int(np.array(value, np.float32).astype(dtype).view(np.uint8))
 
-    return Float8Format(
+    return SmallFormat(
+        bits=int(info.bits),
         mantissa=int(info.nmant),
         bias=1 - int(info.minexp),
         largest=float(info.max),
@@ -57,9 +62,11 @@ FORMATS = {
         "float8_e4m3b11fnuz",
         "float8_e5m2",
         "float8_e5m2fnuz",
+        "float6_e2m3fn",
+        "float6_e3m2fn",
+        "float4_e2m1fn",
     )
 }
-
 
 HELD_IN_BYTES = (*FORMATS, scale_bytes.NAME)
 
@@ -100,12 +107,15 @@ def decoded(pattern: ir.Expr, name: str) -> ir.Expr:
     form, lanes = FORMATS[name], int(pattern.ty.dtype.lanes)
     word, nan = functools.partial(_word, lanes=lanes), _nan(lanes)
     wide = tirx.Cast(_typed("uint32", lanes), pattern)
-    magnitude = wide & word(0x7F)
+    sign = 1 << form.bits - 1
+    magnitude = wide & word(sign - 1)
     # Shifted to float32's fields and scaled, which makes numbers of subnormal patterns, too.
     fields = magnitude << word(23 - form.mantissa)
     scaled = tirx.reinterpret(_typed("float32", lanes), fields)
     number = scaled * _exact(2.0 ** (127 - form.bias), lanes)
-    negative = (wide & word(0x80)) != word(0)
+    negative = (wide & word(sign)) != word(0)
+    if form.bits < 8:
+        return tirx.Select(negative, -number, number)
     if form.signed_zero:
         if form.overflow & 0x7F != form.nan & 0x7F:  # it has an infinity
             number = tirx.Select(magnitude > word(form.overflow & 0x7F), nan, number)
@@ -130,7 +140,7 @@ def halved(number: ir.Expr) -> ir.Expr:
 def halved_pattern(byte: ir.Expr, name: str) -> ir.Expr:
     """The float16 of a pattern in a uint8, or of those of a vector, in which it stands seldom."""
     form, lanes = FORMATS[name], int(byte.ty.dtype.lanes)
-    if form.mantissa not in (2, 3):
+    if form.mantissa not in (2, 3) or form.bits < 8:
         raise ValueError(f"{name} is not held by float16")
 
     def word(value: int) -> ir.Expr:
@@ -156,13 +166,28 @@ def halved_pattern(byte: ir.Expr, name: str) -> ir.Expr:
     return value * _each(tirx.const(2.0**scale, "float16"), lanes) if scale else value
 
 
+def widened_narrow(byte: ir.Expr, name: str) -> ir.Expr:
+    """The float32 of a pattern of less than 8 bits, the lower ones of a uint8.
+
+    By way of float16, whose subnormal numbers no target takes for 0.
+    """
+    form = FORMATS[name]
+    bits, mantissa, bias = form.bits, form.mantissa, form.bias
+    pattern = tirx.Cast("uint16", byte)
+    sign, magnitude = (tirx.const(n, "uint16") for n in (1 << bits - 1, (1 << bits - 1) - 1))
+    fields = (pattern & magnitude) << tirx.const(10 - mantissa, "uint16")
+    fields = fields | (pattern & sign) << tirx.const(16 - bits, "uint16")
+    halved = tirx.reinterpret("float16", fields)
+    return tirx.Cast("float32", halved) * tirx.const(2.0 ** (15 - bias), "float32")
+
+
 def encoded(number: ir.Expr, name: str) -> ir.Expr:
     """The pattern of a float32, as uint8."""
     if name == scale_bytes.NAME:
         return scale_bytes.encoded(number)
     form = FORMATS[name]
     wide = tirx.reinterpret("uint32", number)
-    negative = (wide >> _word(31)) != _word(0)
+    negative, sign = (wide >> _word(31)) != _word(0), 1 << form.bits - 1
     magnitude = tirx.reinterpret("float32", wide & _word(0x7FFFFFFF))
     # The quantum of its binade; of the smallest one below it.
     least = 127 + 1 - form.bias
@@ -176,8 +201,8 @@ def encoded(number: ir.Expr, name: str) -> ir.Expr:
     # Exact in float32 by now: its fields are those of the pattern.
     fields = tirx.reinterpret("uint32", value * _exact(2.0 ** (form.bias - 127)))
     pattern = fields >> _word(23 - form.mantissa)
-    signed = tirx.Select(negative, pattern | _word(0x80), pattern)
-    beyond = tirx.Select(negative, _word(form.overflow | 0x80), _word(form.overflow))
+    signed = tirx.Select(negative, pattern | _word(sign), pattern)
+    beyond = tirx.Select(negative, _word(form.overflow | sign), _word(form.overflow))
     if form.overflow & 0x7F == form.nan & 0x7F:
         beyond = _word(form.nan)
     if not form.signed_zero:

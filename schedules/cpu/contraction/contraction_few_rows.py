@@ -48,6 +48,9 @@ _MOST_ROWS = 8
 # foresees a run of memory, and not which is next.
 _LONG = 512
 
+# Of a vector, whose part of depth may be one of several runs.
+_MOST_LANES = 16
+
 # Sums in registers that hide the latency of one.
 _SUMS = 8
 
@@ -59,7 +62,7 @@ def vector_form(plan: ContractionPlan) -> str | None:
         return None
     if rows == 1 and plan.n is not None and plan.lies_along(plan.b, [plan.n]):
         return "columns"
-    return "rows" if plan.lies_along(plan.b, plan.depth) else None
+    return "rows" if plan.lies_in_runs(plan.b, _MOST_LANES) else None
 
 
 def lines_at_once(form: str, rows: int, registers: int) -> int:
@@ -129,7 +132,7 @@ class VectorLoops:
             value = view.load(self.operands.depth_at(line, first + k), self.dtype, lanes)
             I.buffer_store(self.factors, value, [emit.run(i64(k) + start, lanes)])
 
-        along = self.plan.lies_along(self.plan.a, self.plan.depth)
+        along = self.plan.lies_in_runs(self.plan.a, _MOST_LANES)
         emit.in_vectors(depth, self.lanes if along else 1, move)
 
     def clear(self, count: Index) -> None:

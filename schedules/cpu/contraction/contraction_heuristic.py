@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.families.contraction.factors import SIDES
 from tvm_iree_ext.schedules.cpu.contraction.contraction_blocks import Grid
 from tvm_iree_ext.schedules.cpu.contraction.contraction_config import (
     DOTS,
@@ -116,6 +117,8 @@ def panels_config(
         # A part of b stays in the first cache.
         most_depth = features.first_cache_bytes // (-(-n // lanes) * lanes * size)
         k = replace(grid, most_depth=most_depth).best()[2]
+    if len(plan.depth) > 1 and any(plan.lies_in_runs(one, lanes * group) for one in SIDES):
+        k = max(1, k // lanes) * lanes  # parts of depth begin where runs of it do
     if rows is None and m == _TYPICAL and without_scratch(plan, lanes, k == places):
         m = _UNKNOWN_ROWS
     return ContractionConfig(

@@ -152,6 +152,16 @@ class PanelPacking:
     overlap: bool = True
     """Whether runs of a row may begin at any place of depth, not at multiples of lanes alone."""
 
+    in_runs: bool = False
+    """Whether parts of depth begin at multiples of vectors, which may then be in runs."""
+
+    @property
+    def along_depth(self) -> bool:
+        """Whether vectors of places of depth are next to each other."""
+        plan, name = self.factor.operands.plan, self.factor.name
+        unit = self.lanes * self.factor.group
+        return plan.lies_in_runs(name, unit) if self.in_runs else plan.lies_along(name, plan.depth)
+
     def whole(self, depth: Part) -> Index:
         """The places of a part of depth that have all of their elements; all, or all but one."""
         exact, group = known(self.elements), self.factor.group
@@ -176,7 +186,7 @@ class PanelPacking:
         """
         factor, operands = self.factor, self.factor.operands
         whole = self.whole(depth)
-        if factor.lies_along(*operands.plan.depth) and dim is not None:
+        if self.along_depth and dim is not None:
 
             def square(i: Expr, k: Expr, lanes: int) -> Expr:
                 return factor.along(operands.at(slab, dim, own.first + i), depth.first + k, lanes)
@@ -249,7 +259,7 @@ class PanelPacking:
                     value = factor.along(at, depth.first + i64(k), lanes)
                     I.buffer_store(target, value, [emit.run(place(i, i64(k)), lanes)])
 
-                if factor.lies_along(*operands.plan.depth):
+                if self.along_depth:
                     (emit.copied if self.overlap else emit.in_vectors)(whole, self.lanes, move)
                 else:
                     with serial(whole) as k:

@@ -110,11 +110,13 @@ class PanelLoops:
         self.a = factor_of(self.operands, plan.a, dot)
         self.b = factor_of(self.operands, plan.b, dot, self.last)
         elements = self.operands.space.count(plan.depth)
-        self.packing = {
-            one.name: PanelPacking(one, self.lanes, elements) for one in (self.a, self.b)
-        }
         self.depth = emit.ceil_div(elements, self.a.group)
         self.block_k = -(-config.block_k // self.a.group)
+        in_runs = self.block_k % self.lanes == 0
+        self.packing = {
+            one.name: PanelPacking(one, self.lanes, elements, in_runs=in_runs)
+            for one in (self.a, self.b)
+        }
         self.held_k = -(-self.block_k // self.lanes) * self.lanes
         self.stride = odd_lines(self.held_k, item_bytes(self.dtype))
         self.held_rows = rows_at_once(self.tile, self.block_m) if self.rows_first else self.block_m

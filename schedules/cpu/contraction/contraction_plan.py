@@ -101,6 +101,17 @@ class ContractionPlan(ContractionDims):
         """Whether flat positions of ``dims`` are next to each other in an operand."""
         return len(dims) == 1 and self.maps[operand].dims[-1:] == tuple(dims)
 
+    def lies_in_runs(self, operand: str, length: int) -> bool:
+        """Whether the depth lies side by side in an operand: all of it, or so many at a time.
+
+        The runs begin at multiples of ``length``.
+        """
+        last = self.depth[-1:]
+        if len(self.depth) < 2 or self.maps[operand].dims[-1:] != last:
+            return self.lies_along(operand, self.depth)
+        count = self.count(last)
+        return count is not None and count % length == 0
+
     @property
     def lies_in_rows(self) -> bool:
         """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
@@ -184,8 +195,8 @@ class ContractionOperands:
             buffer: Any = I.decl_buffer(shape, kind, data=data, align=item_bytes(kind))
             self.views[name] = OperandView(buffer, one, self.space)
         for name, region in plan.op.factor_regions.items():
-            own, others = self.views[name], plan.op.beside_rhs if name == "rhs" else ()
-            beside = tuple(self.views[one] for one in others)
+            own = self.views[name]
+            beside = tuple(self.views[one] for one in plan.op.beside(name))
             self.views[name] = MadeView(own.buffer, own.map, own.space, region, beside)
         self.origin: At = dict.fromkeys(range(len(extents)), 0)
 

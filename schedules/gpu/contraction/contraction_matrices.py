@@ -10,7 +10,7 @@ n: where it is one of the op's lhs, the operands change places; but for an op wh
 its lhs has the rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -135,13 +135,13 @@ class ContractionMatrices(ContractionDims):
 
     def _prologues(self) -> dict[str, Prologue]:
         return {
-            self.operand(name): self._prologue(region, self.op.beside_rhs if name == "rhs" else ())
+            self.operand(name): self._prologue(name, region)
             for name, region in self.op.factor_regions.items()
         }
 
-    def _prologue(self, region: Region, others: Sequence[str]) -> Prologue:
-        beside = {name: self.op.types[name].dtype for name in others}
-        last = self.maps["rhs"].dims[-1:]
+    def _prologue(self, operand: str, region: Region) -> Prologue:
+        beside = {name: self.op.types[name].dtype for name in self.op.beside(operand)}
+        last = self.maps[operand].dims[-1:]
         alike = frozenset(name for name in beside if not set(last) & set(self.maps[name].dims))
         apart = frozenset(name for name in beside if self.maps[name].dims[-1:] != last) - alike
         return Prologue(region, beside, alike, apart)

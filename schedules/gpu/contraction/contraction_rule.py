@@ -19,6 +19,7 @@ from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
     MatrixOperands,
 )
+from tvm_iree_ext.schedules.gpu.contraction.contraction_scaled import SCALED, scaled_products
 from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import lower_by_warpgroups
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import shared_out_config
@@ -70,6 +71,8 @@ class GpuContraction(GpuRule):
     def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
         """The largest tiles that fit the chip and keep it busy; by warpgroups where it has them."""
         shape, matrices = _shape(op, target), ContractionMatrices(op)
+        if scaled := scaled_products(op, matrices, target):
+            return scaled.heuristic()
         if op.layouts is not None:
             return lowering_config(config_of_layouts(matrices, shape, target))
         found = chosen_warpgroups(shape, target)
@@ -82,6 +85,8 @@ class GpuContraction(GpuRule):
     def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Instructions, tiles, subgroups, stages, parts of K; also by warpgroups where they fit."""
         shape, matrices = _shape(op, target), ContractionMatrices(op)
+        if scaled := scaled_products(op, matrices, target):
+            return scaled.space()
         if op.layouts is not None:
             return self._space_of_layouts(shape, target, self.heuristic(op, target))
         by_warpgroups = [
@@ -111,6 +116,8 @@ class GpuContraction(GpuRule):
             func = lower_by_warpgroups(matrices, operands, target, self.check(config))
             return ir.IRModule({op.entry: func})
         check = self.check(config)
+        if config.algorithm == SCALED and (scaled := scaled_products(op, matrices, target)):
+            return ir.IRModule({op.entry: scaled.lower(operands, check)})
         check.algorithm(MMA, *WARPGROUP_ALGORITHMS)
         numbers = matmul_numbers(check)
         if op.layouts is not None:

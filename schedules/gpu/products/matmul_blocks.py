@@ -233,7 +233,7 @@ class MatmulBlocks:
             _, inside = self._own(side, place, at)
             kinds = [str(one.ty.dtype) for one in prologue.region.parameters]
             elements = zip(sources.values(), kinds, strict=True)
-            value = prologue.region(*(convert(source(at), kind) for source, kind in elements))
+            value = prologue.region(*(_widened(source(at), kind) for source, kind in elements))
             return _or_zero(inside, _rounded(value, kind), kind)
 
         return factor

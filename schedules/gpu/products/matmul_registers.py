@@ -45,6 +45,7 @@ _OVERHEAD = 40  # for addresses and the like
 _MORE = 8  # for an epilogue's operands, and integer sums in it; for each dim beyond three, or open
 _CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
 _MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a prologue, as above
+_BOTH_MADE = 64  # where LLVM makes both operands, for 32 lanes: 34 were spilt on gfx1100
 _AT_ONCE = {"rocm": 64}  # elements that a lane converts in these registers; each other has its own
 _NARROW = 32  # for an operand that is read by single elements of less than 32 bits
 _ADDRESS = 2  # registers of an address in rows whose length is known at call time
@@ -125,6 +126,9 @@ class MatmulRegisters:
         if usual < most:  # else what a prologue makes is among so many, which are rarely taken
             made = (self.loads(side) * plan.runs[side] for side in SIDES if shape.prologue(side))
             found += int(_MADE[plan.chip.kind] * sum(made))
+        narrow_lanes = plan.chip.kind == "rocm" and plan.mma.subgroup_size == 32
+        if narrow_lanes and all(map(shape.prologue, SIDES)):
+            found += _BOTH_MADE
         return found
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tvm.target import Target
 
-from tvm_iree_ext.base.dtypes import FLOATS8
+from tvm_iree_ext.base.dtypes import FLOATS8, NARROW_FLOATS
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import by_lanes
 from tvm_iree_ext.schedules.gpu.products.matmul_kinds import multiplying_kinds
@@ -13,7 +13,7 @@ Types = tuple[str, str, str]
 """Types of lhs and rhs as they are multiplied, and of sums."""
 
 _HOLDING = {
-    **dict.fromkeys(FLOATS8, ("float16", "bfloat16", "float32")),
+    **dict.fromkeys((*FLOATS8, *NARROW_FLOATS), ("float16", "bfloat16", "float32")),
     "float16": ("float16", "float32"),
     "bfloat16": ("bfloat16", "float32"),
     "float32": ("float32",),

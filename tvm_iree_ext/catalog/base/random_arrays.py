@@ -53,6 +53,8 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
         least, most = map(int, dtypes.limits(dtype))
         number = dtypes.numpy_dtype(dtypes.number_dtype(dtype))
         return np.asarray(rng.integers(least, most, shape, number, endpoint=True)).astype(kind)
+    if dtype == dtypes.EXPONENTS:
+        return np.asarray(rng.integers(0, 256, shape, np.uint8)).view(kind)
     values = rng.standard_normal(shape)
     odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0]), shape)
     return np.where(rng.random(shape) < 0.05, odd, values).astype(kind)
@@ -66,6 +68,8 @@ def small_numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) 
         return np.asarray(parts[0] + 1j * parts[1]).astype(kind)
     if dtype in dtypes.FLOATS8:
         return np.asarray(rng.integers(-12, 13, shape) / 4).astype(kind)
+    if dtype == dtypes.EXPONENTS:
+        return _powers(rng, shape)
     if dtype in dtypes.FLOATS:
         return np.asarray(rng.standard_normal(shape)).astype(kind)
     return np.asarray(rng.integers(0, 8, shape)).astype(kind)
@@ -80,4 +84,12 @@ def finite_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
         return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
     if dtype in dtypes.INTEGERS4:
         return random_array(rng, shape, dtype)
+    if dtype == dtypes.EXPONENTS:
+        return _powers(rng, shape)
     return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))
+
+
+def _powers(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Scales near 1."""
+    exponents = rng.integers(-4, 5, shape).astype(np.float64)
+    return np.asarray(np.exp2(exponents)).astype(dtypes.numpy_dtype(dtypes.EXPONENTS))

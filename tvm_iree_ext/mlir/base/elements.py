@@ -1,8 +1,8 @@
 """Element types of IR: what a buffer stores of each, and what an expression holds.
 
 Integers below 8 bits lie in bytes, sign-extended.  Floats below 32 bits are held as float32 and
-rounded after each operation; those of 8 bits lie in bytes as their bit patterns.  A complex number
-is a pair.
+rounded after each operation; those of 8 bits and fewer lie in bytes as their bit patterns.  A
+complex number is a pair.
 """
 
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ class Element:
         match held:
             case tirx.Cast(value=half):
                 narrow = half
-            case tirx.Select():  # of a float of 8 bits
+            case tirx.Select():  # of a float of 8 bits or fewer
                 words: list[Expr] = []
                 tvm_ffi.structural_walk(held, (ir.TensorLoad, words.append))
                 narrow = words[0] if words else held
@@ -190,11 +190,12 @@ def element(name: str) -> Element:
     if name in ("float16", "bfloat16"):
         return Element(name, "float", 16, (name,), "float32")
     if name in small_floats.HELD_IN_BYTES:
-        return Element(name, "float", 8, ("uint8",), "float32")
+        bits = int(name.removeprefix("float")[0])
+        return Element(name, "float", bits, ("uint8",), "float32")
     if name in ("complex64", "complex128"):
         part = "float32" if name == "complex64" else "float64"
         return Element(name, "complex", 2 * int(part[-2:]), (part, part), part)
     raise Unsupported(
-        f"the element type {name} is not computed with; floats are of 64, 32, 16 (also bf16) and 8"
-        " bits, integers of 1, 2, 4, 8, 16, 32 and 64"
+        f"the element type {name} is not computed with; floats are of 64, 32, 16 (also bf16), 8, 6"
+        " and 4 bits, integers of 1, 2, 4, 8, 16, 32 and 64"
     )

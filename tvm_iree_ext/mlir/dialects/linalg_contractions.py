@@ -11,6 +11,7 @@ from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero,
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import map_text
 from tvm_iree_ext.mlir.dialects.lane_layouts import without_layouts
 from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, is_projection
+from tvm_iree_ext.mlir.dialects.linalg_scaled import scaled_contraction
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.importing.imported import LAYOUTS_UNUSED
 from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
@@ -100,6 +101,8 @@ def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
 
     Why loops are none that multiply operands and add is noted.
     """
+    if (scaled := scaled_contraction(scope, loops)) is not None:
+        return scaled
     try:
         _check(loops)
     except PlainLoops as why:

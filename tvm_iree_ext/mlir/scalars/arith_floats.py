@@ -10,7 +10,8 @@ import numpy as np
 import tvm_ffi
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base.elements import Element, Expr, integer
+from tvm_iree_ext.base.dtypes import EXPONENTS
+from tvm_iree_ext.mlir.base.elements import Element, Expr, element, integer
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars import arith
 from tvm_iree_ext.ops.base.regions import maximum, minimum
@@ -180,7 +181,7 @@ def pattern_of(value: Expr, kind: Element) -> Expr:
         return tirx.Cast("uint8", value)
     if kind.is_integer:
         return arith.as_unsigned(value, kind)
-    if kind.bits == 8:
+    if kind.bits <= 8:
         return kind.stored(value)
     if isinstance(value, tirx.FloatImm) or kind.bits == 16:
         return bits(value, kind.storage[0])
@@ -191,7 +192,7 @@ def from_pattern(pattern: Expr, kind: Element) -> Expr:
     """A number from its bits."""
     if kind.is_integer:
         return arith.narrowed(pattern, kind)
-    if kind.bits == 8:
+    if kind.bits <= 8:
         return kind.loaded(pattern)
     return kind.loaded(tirx.reinterpret(kind.storage[0], pattern))
 
@@ -203,6 +204,26 @@ def _bitcast(context: arith.Context, op: form.ParsedOperation, operands: list[An
     if source.bits >= 32 and source.is_float and not isinstance(operands[0], tirx.FloatImm):
         return tirx.reinterpret(target.held, operands[0])
     return from_pattern(pattern_of(operands[0], source), target)
+
+
+def _scale(context: arith.Context, op: form.ParsedOperation, scale: Expr) -> Expr:
+    """A scale as a power of two, to which one of another type is rounded."""
+    powers = element(EXPONENTS)
+    return scale if arith.kind_of(op.operands[1]) == powers else context.rounded(scale, powers)
+
+
+def _scaling_extf(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
+    number, scale = operands
+    kind = arith.kind_of(op.results[0])
+    factors = (_cast(one, kind.held) for one in (number, _scale(context, op, scale)))
+    return context.rounded(product(*factors), kind)
+
+
+def _scaling_truncf(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
+    number, scale = operands
+    kind = arith.kind_of(op.results[0])
+    whole = quotient(number, _cast(_scale(context, op, scale), str(number.ty.dtype)))
+    return context.rounded(_cast(whole, kind.held), kind)
 
 
 FLOATS: dict[str, arith.Handler] = {
@@ -220,6 +241,8 @@ FLOATS: dict[str, arith.Handler] = {
     "arith.extf": _resized,
     "arith.truncf": _resized,
     "arith.convertf": _resized,
+    "arith.scaling_extf": _scaling_extf,
+    "arith.scaling_truncf": _scaling_truncf,
     "arith.sitofp": partial(_from_integer, arith.as_signed),
     "arith.uitofp": partial(_from_integer, arith.as_unsigned),
     "arith.fptosi": partial(_to_integer, True),

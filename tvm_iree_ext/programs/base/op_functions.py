@@ -7,6 +7,7 @@ from tvm import ir, tirx
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.tir.byte_parameters import with_words_for_numbers
 
 
 class OpFunctions:
@@ -27,7 +28,11 @@ class OpFunctions:
         if meaning not in self._by_meaning:
             name = f"{op.entry}.{len(self._known)}"
             self._known[name] = op
-            function = op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, name)
+            function = (
+                with_words_for_numbers(op.prim_func())
+                .without_attr("global_symbol")
+                .with_attr(OP_ATTRIBUTE, name)
+            )
             function = function.with_attr("op_pattern", OPAQUE)
             self._by_meaning[meaning] = self._add(function, op.entry)
         return self._by_meaning[meaning]

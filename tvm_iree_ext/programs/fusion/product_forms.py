@@ -183,13 +183,23 @@ def _contraction(
     """The contraction with other operands; None where it takes no such ones."""
     if others is None:
         others = [name for name in types if name.startswith("operand")]
-    beside = op.beside_rhs
+    # Programs have ops over words.
+    types = {
+        name: TensorType(kind.shape, op.numbers.get(name, kind.dtype))
+        for name, kind in types.items()
+    }
+    scales = [name for name in ("lhs_scales", "rhs_scales") if name in op.types]
+    beside = [] if op.prologue is None else op.beside("rhs")
     try:
         made = ops.contraction(
             types["lhs"],
             types["rhs"],
             [types[name] for name in others],
-            indexing_maps=[maps[name] for name in ("lhs", "rhs", *beside, *others, "result")],
+            indexing_maps=[
+                maps[name] for name in ("lhs", "rhs", *scales, *beside, *others, "result")
+            ],
+            lhs_scales=types.get("lhs_scales"),
+            rhs_scales=types.get("rhs_scales"),
             prologue=op.prologue,
             prologue_operands=[types[name] for name in beside],
             init=types.get("init"),
@@ -198,12 +208,14 @@ def _contraction(
         )
     except OpError:
         return None
+    words = made.in_words
+    assert isinstance(words, Contraction)
     layouts = op.layouts
     if layouts is not None and any(
-        set(made.maps[n].dims) != set(op.maps[n].dims) for n in _LAID_OUT
+        set(words.maps[n].dims) != set(op.maps[n].dims) for n in _LAID_OUT
     ):
         return None
-    return ContractionForm(replace(made, layouts=layouts))
+    return ContractionForm(replace(words, layouts=layouts))
 
 
 class ConvolutionForm(ProductForm):

@@ -25,7 +25,7 @@ from tvm_iree_ext.simulator.base.lane_values import (
 )
 from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits, tvm_dtype
-from tvm_iree_ext.targets.mma.mma_table import mma_table
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def lane_map(operand: MmaOperand, lanes: int) -> LaneMap:
 @functools.cache
 def kind_map(name: str, side: str) -> LaneMap:
     """The map of an operand of a kind."""
-    mma = mma_table()[name]
+    mma = mma_kind(name)
     return lane_map(getattr(mma, side), mma.subgroup_size * mma.num_subgroups)
 
 
@@ -98,17 +98,19 @@ def kinds_of_llvm(name: str) -> list[Mma]:
 
 # Bits of registers and elements.
 
-_SMALL = {"i4": 4, "f4e2m1fn": 4}
+_SMALL = ("i4", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn")  # below a byte
 
 
 def decoded(raw: np.ndarray, operand: MmaOperand) -> np.ndarray:
     """Register bytes ``[lanes, bytes]`` as numbers ``[lanes, elements]``."""
     dtype, count = operand.dtype, operand.elements_per_lane
     if dtype in _SMALL:
-        nibbles = np.stack([raw & 15, raw >> 4], axis=-1).reshape(len(raw), -1)[:, :count]
+        size = dtype_bits(dtype)
+        bits = np.unpackbits(raw, axis=1, count=size * count, bitorder="little")
+        words = np.packbits(bits.reshape(len(raw), count, size), axis=2, bitorder="little")[..., 0]
         if dtype == "i4":
-            return (nibbles.astype(np.int8) ^ 8).astype(np.int8) - np.int8(8)
-        return nibbles.view(ml_dtypes.float4_e2m1fn).astype(np.float32)
+            return (words.astype(np.int8) ^ 8).astype(np.int8) - np.int8(8)
+        return words.view(getattr(ml_dtypes, tvm_dtype(dtype))).astype(np.float32)
     element = element_type(tvm_dtype(dtype))
     values = np.ascontiguousarray(raw).view(element)
     if _spread(operand):
@@ -246,7 +248,8 @@ class MatrixInstruction:
     def _bad_elements(self, bad: np.ndarray, operand: MmaOperand) -> np.ndarray:
         count = operand.elements_per_lane
         if operand.dtype in _SMALL:
-            return np.repeat(bad, 2, axis=1)[:, :count]
+            of_bits = np.repeat(bad, 8, axis=1)[:, : dtype_bits(operand.dtype) * count]
+            return np.asarray(of_bits.reshape(len(bad), count, -1).any(axis=2))
         size = element_type(tvm_dtype(operand.dtype)).itemsize
         wrong: Any = bad.reshape(len(bad), -1, size).any(axis=2)
         return wrong[:, ::2][:, :count] if _spread(operand) else wrong[:, :count]
@@ -313,7 +316,7 @@ class MatrixInstruction:
 @functools.cache
 def matrix_instruction(name: str) -> MatrixInstruction:
     """The instruction of a kind."""
-    return MatrixInstruction(mma_table()[name])
+    return MatrixInstruction(mma_kind(name))
 
 
 def ldmatrix(

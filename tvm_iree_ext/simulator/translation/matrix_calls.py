@@ -17,7 +17,8 @@ from tvm_iree_ext.simulator.translation import value_calls
 from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dtype_of, lanes_of
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
-from tvm_iree_ext.targets.mma.mma_table import mma_table
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
+from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS, scaled_name
 
 
 def words_of(operand: MmaOperand | None) -> int:
@@ -140,11 +141,10 @@ def _amd(tr: Expressions, node: Any, arguments: list[Any], kinds: list[Mma], nam
     a, b, c = [arg for arg in arguments if type(arg).__name__ != "IntImm"][:3]
     immediate = [int(arg.value) if type(arg).__name__ == "IntImm" else None for arg in arguments]
     scaled = len(arguments) > 8 and immediate[6] != 0
-    fitting = [
-        mma
-        for mma in kinds
-        if _fits(tr, mma, a, immediate) and (mma.lhs_scale is not None) == scaled
-    ]
+    if scaled:
+        fitting = _scaled(tr, kinds, (a, b), immediate)
+    else:
+        fitting = [m for m in kinds if m.lhs_scale is None and _fits(tr, m, a, immediate)]
     if not fitting:
         raise SimulationError(f"the MMA table has no {name} of {dtype_of(a)} for {tr.chip}")
     mma = fitting[0]
@@ -158,17 +158,37 @@ def _amd(tr: Expressions, node: Any, arguments: list[Any], kinds: list[Mma], nam
     return tr.emitter.here(f"vector_of({result}, {count}, {kind})", False)
 
 
+def _scaled(
+    tr: Expressions, kinds: list[Mma], factors: tuple[Any, Any], immediate: list[int | None]
+) -> list[Mma]:
+    """The kind with scales and these formats, whose scales are the lowest bytes."""
+    names = {code: name for name, code in SCALE_FORMATS.items()}
+    codes = [names.get(code) for code in immediate[3:5] if code is not None]
+    if len(codes) < 2 or None in codes or [immediate[5], immediate[7]] != [0, 0]:
+        return []
+    rows = [m for m in kinds if m.lhs_scale is not None and (not tr.chip or m.on(tr.chip))]
+    found = []
+    for row in rows:
+        mma = mma_kind(scaled_name(row.name, *map(str, codes)))
+        held = zip(factors, (mma.operand("lhs"), mma.operand("rhs")), strict=True)
+        if all(_bits(one) >= 32 * own.registers for one, own in held):  # some may be unused
+            found.append(mma)
+    return found
+
+
+def _bits(value: Any) -> int:
+    dtype = dtype_of(value)
+    return 8 * element_type(dtype).itemsize * lanes_of(dtype)
+
+
 def _fits(tr: Expressions, mma: Mma, a: Any, immediate: list[int | None]) -> bool:
     """Whether a call may mean a kind: on this chip, with so many bits of A, and these formats."""
     if mma.lhs is None or (tr.chip and not mma.on(tr.chip)):
         return False
     if mma.subgroup_size != tr.subgroup_size:
         return False
-    dtype = dtype_of(a)
-    bits = 8 * element_type(dtype).itemsize * lanes_of(dtype)
+    bits = _bits(a)
     registers = mma.lhs.registers * 32
-    if mma.lhs_scale is not None:  # formats and bytes of the scales; registers may be unused
-        return bits >= registers and [*immediate[3:6], immediate[7]] == [4, 4, 0, 0]
     if not (bits == registers or (registers == 32 and bits < 32)):
         return False
     codes = mma.format_codes or {}

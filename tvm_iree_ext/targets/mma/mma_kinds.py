@@ -36,6 +36,8 @@ _TVM_DTYPES = {
     "f8e5m2": "float8_e5m2",
     "f8e4m3fnuz": "float8_e4m3fnuz",
     "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f6e2m3fn": "float6_e2m3fn",
+    "f6e3m2fn": "float6_e3m2fn",
     "f4e2m1fn": "float4_e2m1fn",
     "e8m0": "float8_e8m0fnu",
     "i32": "int32",
@@ -45,7 +47,17 @@ _TVM_DTYPES = {
 ROUNDING = ("tf32", "xf32")
 """Types of numbers of float32 that are rounded before they are multiplied."""
 
-_BITS = {"f64": 64, "f16": 16, "bf16": 16, "i8": 8, "e8m0": 8, "i4": 4, "f4e2m1fn": 4}
+_BITS = {
+    "f64": 64,
+    "f16": 16,
+    "bf16": 16,
+    "i8": 8,
+    "e8m0": 8,
+    "f6e2m3fn": 6,
+    "f6e3m2fn": 6,
+    "i4": 4,
+    "f4e2m1fn": 4,
+}
 
 
 def tvm_dtype(dtype: str) -> str:

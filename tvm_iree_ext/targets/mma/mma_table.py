@@ -12,6 +12,7 @@ from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.targets.mma.fma_kinds import fma_kind
 from tvm_iree_ext.targets.mma.mma_kinds import Kind, Mma, read_row
 from tvm_iree_ext.targets.mma.mma_table_checks import check_laws
+from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS, formats_of, with_formats
 
 
 @functools.cache
@@ -30,7 +31,8 @@ def mma_table() -> dict[str, Mma]:
 
 
 def mma_kind(name: str) -> Mma:
-    """The kind of a name: of the table, or of a lane's multiply-adds (:mod:`.fma_kinds`).
+    """The kind of a name: of the table, of other formats with scales (:mod:`.scaled_kinds`), or of
+    a lane's multiply-adds (:mod:`.fma_kinds`).
 
     Raises:
         TargetError: for an unknown name, with those alike.
@@ -38,12 +40,29 @@ def mma_kind(name: str) -> Mma:
     if str(name).startswith("FMA_"):
         return fma_kind(name)
     table = mma_table()
+    if (found := formats_of(str(name))) and found[0] in table and table[found[0]].lhs_scale:
+        return _scaled_kind(*found)
     if name not in table:
         alike = [known for known in table if known.split("_")[0] == str(name).split("_")[0]]
         families = dict.fromkeys(f"{known.partition('_')[0]}_..." for known in table)
         hint = did_you_mean(name, table) or f"; known are {', '.join(alike or families)}"
         raise TargetError(f"mma kind {name!r} is unknown{hint}")
     return table[name]
+
+
+@functools.cache
+def _scaled_kind(base: str, a: str, b: str) -> Mma:
+    table = mma_table()
+    made = with_formats(table[base], a, b)
+    check_laws(made, table)
+    return made
+
+
+def scaled_kinds(target: Target | str, a: str, b: str) -> list[Mma]:
+    """The instructions of a GPU that multiply blocks of these formats with scales."""
+    if a not in SCALE_FORMATS or b not in SCALE_FORMATS:
+        return []
+    return [_scaled_kind(row.name, a, b) for row in mma_kinds(target, ("scaled",))]
 
 
 def mma_kinds(target: Target | str, kinds: tuple[Kind, ...] = ("native",)) -> list[Mma]:

@@ -89,7 +89,8 @@ def _of_the_product(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, s
             yield "operands", f"dtype {operand.dtype}; the row says {dtype}"
     if row.rhs is not None:
         left, right = _digits(row.lhs, "K"), _digits(row.rhs, "K")
-        if left != right:
+        # Of two formats, each has its own lanes.
+        if left != right and dtype_bits(row.a) == dtype_bits(row.b):
             yield "K", f"outer, thread, stride, element are {left} in lhs and {right} in rhs"
         rows, columns = (_digits(row.lhs, "M"), _digits(row.rhs, "N"))
         if row.column_major and (row.m != row.n or rows != columns):

@@ -25,10 +25,15 @@ def check(op, operands, chip, config=None):
     """Lower by the rule, simulate, and compare with the reference; the simulations."""
     target = make_target(chip)
     assert RULE.applies(op, target) is None
-    module = RULE.lower(op, target, config or RULE.heuristic(op, target))
+    words = op.in_words
+    module = RULE.lower(words, target, config or RULE.heuristic(words, target))
     want = CONTRACTION.reference(op, operands)
     result = np.zeros(want["result"].shape, dtypes.numpy_dtype(op.types["result"].dtype))
-    done = simulate_function(module[op.entry], target, {**operands, "result": result})
+    passed = {
+        name: array.view(dtypes.numpy_dtype(words.types[name].dtype))
+        for name, array in operands.items()
+    }
+    done = simulate_function(module[op.entry], target, {**passed, "result": result})
     for simulation in done:
         simulation.check()
     tolerance = CONTRACTION.tolerance(op, operands, want)["result"]

@@ -15,6 +15,9 @@ integer beside a float: numbers that were quantised, whose scale is for the epil
 prologue, where it is not the same for all of a sum:
 
     sums[parallel dims] = init + sum over the reduction dims of lhs * prologue(rhs, prologue0, ...)
+
+Of the formats of OCP MX, and of NVFP4, the scales of blocks are operands of their own: ``lhs`` is
+then its elements, each times that of ``lhs_scales`` whose block it is in, and ``rhs`` likewise.
 """
 
 from __future__ import annotations
@@ -31,10 +34,10 @@ from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import epilogue_dtype, wide_dtype
 from tvm_iree_ext.ops.base.layouts import LayoutLike
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
-from tvm_iree_ext.ops.base.nibbles import widened
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
 from tvm_iree_ext.ops.base.regions import PlainRegion, Region, trace
+from tvm_iree_ext.ops.families.contraction import factors
 from tvm_iree_ext.ops.families.contraction.lane_layouts import LaneLayouts, lane_layouts
 from tvm_iree_ext.tir.tir_expressions import convert
 from tvm_iree_ext.tir.tvm_modules import tirx, tvm_ffi
@@ -44,7 +47,7 @@ _NAME = "tvm_iree_ext.contraction"
 Dims = tuple[int, ...]
 
 _WHOLE = ("int8", *dtypes.INTEGERS4)
-FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, *_WHOLE)
+FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, *_WHOLE, *dtypes.NARROW_FLOATS)
 """Element types of a product's operands."""
 
 _OF_WHOLE = ("int32", "int8", *dtypes.FLOATS)
@@ -54,9 +57,10 @@ _OF_WHOLE = ("int32", "int8", *dtypes.FLOATS)
 class Contraction(Op):
     """A contraction; made by :func:`contraction` or :func:`matmul`, which check it.
 
-    ``types`` and ``maps`` have ``lhs``, ``rhs``, ``prologue0`` and so on, ``init`` where there is
-    one, ``operand0`` and so on, and ``result``.  ``nibbles`` are those of lhs and rhs that are
-    integers of 4 bits, with their types, which the op over words does not say otherwise.
+    ``types`` and ``maps`` have ``lhs``, ``rhs``, ``lhs_scales`` and ``rhs_scales`` where there are
+    any, ``prologue0`` and so on, ``init`` where there is one, ``operand0`` and so on, and
+    ``result``.  ``numbers`` are the types of those of lhs, rhs and their scales that are not
+    numbers to kernels, which the op over words does not say otherwise.
     """
 
     types: Mapping[str, TensorType]
@@ -65,7 +69,7 @@ class Contraction(Op):
     epilogue: Region | None
     prologue: Region | None = None
     layouts: LaneLayouts | None = None
-    nibbles: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
     name = _NAME
 
@@ -73,7 +77,7 @@ class Contraction(Op):
 
     @cached_property
     def signature(self) -> Signature:
-        """``lhs, rhs, prologue0, ..., [init,] operand0, ..., result``."""
+        """``lhs, rhs, [scales,] prologue0, ..., [init,] operand0, ..., result``."""
         operands = [Operand(n, kind.shape, kind.dtype) for n, kind in self.types.items()]
         kind = self.types["result"]
         is_init = self.epilogue is None and self.types.get("init") == kind
@@ -95,14 +99,17 @@ class Contraction(Op):
             found["prologue"] = self.prologue.text
         if self.layouts is not None:
             found |= self.layouts.attributes
-        if self.nibbles:
-            found["nibbles"] = dict(self.nibbles)
+        if self.numbers:
+            found["numbers"] = dict(self.numbers)
         return found
 
     @property
     def accumulator_dtype(self) -> str:
         """The type of sums."""
-        return _accumulator(self.types)
+        kinds = {
+            name: TensorType(t.shape, self.number_dtype(name)) for name, t in self.types.items()
+        }
+        return _accumulator(kinds)
 
     @property
     def has_init(self) -> bool:
@@ -114,27 +121,43 @@ class Contraction(Op):
         """The operands that the epilogue takes beside the sum."""
         return tuple(name for name in self.types if name.startswith("operand"))
 
-    @cached_property
-    def beside_rhs(self) -> tuple[str, ...]:
-        """The operands that the prologue takes beside rhs."""
-        return tuple(name for name in self.types if name.startswith("prologue"))
+    def beside(self, side: str) -> tuple[str, ...]:
+        """The operands that what makes factors of ``lhs`` or ``rhs`` takes beside its elements."""
+        scales = factors.scales_of(side)
+        if scales in self.types:
+            return (scales,)
+        return tuple(n for n in self.types if n.startswith("prologue")) if side == "rhs" else ()
 
     def factor_dtype(self, name: str) -> str:
         """The type that holds what is multiplied of ``lhs`` or ``rhs``."""
+        if factors.scales_of(name) in self.types:
+            return "bfloat16"  # has the fraction of each, and float32's range
         if self.prologue is not None:
             return self.types["lhs"].dtype
-        return "int8" if name in self.nibbles else self.types[name].dtype
+        own = self.number_dtype(name)
+        return "int8" if own in dtypes.INTEGERS4 else own
+
+    def number_dtype(self, name: str) -> str:
+        """The type of an operand's numbers, where it may have words."""
+        return self.numbers.get(name, self.types[name].dtype)
 
     @cached_property
     def factor_regions(self) -> Mapping[str, Region]:
         """What makes factors of ``lhs`` or ``rhs``, where they are not the elements of its words.
 
-        The region takes a word, and for rhs those of :attr:`beside_rhs`, in its parameters' types.
+        The region takes a word, and those of :meth:`beside`, in its parameters' types.
         """
-        made = {name: widened(dtype) for name, dtype in self.nibbles.items()}
+        made = {}
+        for side in factors.SIDES:
+            scales, own = factors.scales_of(side), self.number_dtype(side)
+            if scales in self.types:
+                kind = self.number_dtype(scales)
+                made[side] = factors.scaled_region(own, kind, self.accumulator_dtype)
+            elif own in factors.IN_WORDS:
+                made[side] = factors.word_region(own)
         if self.prologue is not None:
-            nibble = made.get("rhs")
-            made["rhs"] = self.prologue if nibble is None else _behind(nibble, self.prologue)
+            word = made.get("rhs")
+            made["rhs"] = self.prologue if word is None else _behind(word, self.prologue)
         return made
 
     def dims(self, *operands: str) -> Dims:
@@ -159,6 +182,8 @@ def contraction(
     operands: Sequence[OperandLike] = (),
     *,
     indexing_maps: Sequence[str | IndexingMap],
+    lhs_scales: OperandLike | None = None,
+    rhs_scales: OperandLike | None = None,
     prologue: PlainRegion | None = None,
     prologue_operands: Sequence[OperandLike] = (),
     init: OperandLike | None = None,
@@ -172,11 +197,14 @@ def contraction(
 
     Args:
         lhs, rhs: shapes (of ``dtype``), :class:`TensorType`, or anything with ``shape`` and
-            ``dtype``: floats, those of 8 bits among them, int8, int4 or uint4.  Extents are
-            numbers, names of extents known at call time, or ``"?"``.
+            ``dtype``: floats, those of 8, 6 and 4 bits among them, int8, int4 or uint4.  Extents
+            are numbers, names of extents known at call time, or ``"?"``.
         operands: what the epilogue takes beside the sum; the same, of any type.
-        indexing_maps: of lhs, rhs, each of ``prologue_operands`` and of ``operands``, and the
-            result, as ``"(d0, d1, d2) -> (d0, d2)"``: projected permutations.
+        indexing_maps: of lhs, rhs, the scales that there are, each of ``prologue_operands`` and of
+            ``operands``, and the result, as ``"(d0, d1, d2) -> (d0, d2)"``: projected permutations.
+        lhs_scales, rhs_scales: a scale for each block of elements: of f8E8M0FNU, as bare shapes
+            are, or f8E4M3FN, along some dims of ``lhs`` or ``rhs``, whose elements are then of
+            f8E4M3FN, f8E5M2, f6E2M3FN, f6E3M2FN or f4E2M1FN.
         prologue: takes an element of rhs as ``arg0`` and one of each of ``prologue_operands`` as
             ``arg1`` and so on, all in the type of sums; yields the factor of lhs' element in that
             type, which is rounded to lhs' type at most.  Then lhs is float16 or wider, and rhs may
@@ -203,6 +231,9 @@ def contraction(
         OpError: for an operand, extent, dtype, map or region that does not fit.
     """
     made = prologue is not None
+    scales = {"lhs": lhs_scales, "rhs": rhs_scales}
+    if made and any(given is not None for given in scales.values()):
+        raise OpError(f"{_NAME}: has a prologue, and scales; expected one of these")
     if prologue_operands and not made:
         count = len(prologue_operands)
         raise OpError(f"{_NAME}: has {count} operands for a prologue, and no prologue")
@@ -213,8 +244,9 @@ def contraction(
             _NAME, "rhs", rhs, dtype, (*FACTORS, "uint8") if made else FACTORS, least=0
         ),
     }
+    types |= factors.scale_types(_NAME, types, scales)
     whole = _whole(types)
-    result = _result_dtype({**types, "rhs": types["lhs" if made else "rhs"]}, result_dtype)
+    result = _result_dtype(types["lhs"], types["lhs" if made else "rhs"], result_dtype)
     beside = {
         f"prologue{i}": as_tensor(_NAME, f"prologue{i}", one, dtype, every, least=0)
         for i, one in enumerate(prologue_operands)
@@ -246,17 +278,16 @@ def contraction(
         raise OpError(f"{_NAME}: mma_kind is {mma_kind!r}, and there are no layouts")
     lanes = None if layouts is None else lane_layouts(_NAME, layouts, mma_kind, maps)
     end = _epilogue(settled, others, epilogue)
-    kinds = {side: settled[side].dtype for side in ("lhs", "rhs")}
-    nibbles = {side: kind for side, kind in kinds.items() if kind in dtypes.INTEGERS4}
+    numbers = dict(factors.word_types(settled))
     if prologue is None:
-        return Contraction(settled, maps, extents, end, layouts=lanes, nibbles=nibbles)
+        return Contraction(settled, maps, extents, end, layouts=lanes, numbers=numbers)
     wide = wide_dtype(settled.values())
     factor = trace(_NAME, prologue, [wide] * (1 + len(beside)), wide)
     used: list[tirx.Var] = []
     tvm_ffi.structural_walk(factor.body, (tirx.Var, used.append))
     if not any(var.same_as(factor.parameters[0]) for var in used):
         raise OpError(f"{_NAME}: the prologue {factor.text} has no arg0, the element of rhs")
-    return Contraction(settled, maps, extents, end, factor, lanes, nibbles)
+    return Contraction(settled, maps, extents, end, factor, lanes, numbers)
 
 
 def matmul(
@@ -266,6 +297,8 @@ def matmul(
     *,
     transpose_lhs: bool = False,
     transpose_rhs: bool = False,
+    lhs_scales: OperandLike | None = None,
+    rhs_scales: OperandLike | None = None,
     init: OperandLike | None = None,
     epilogue: PlainRegion | None = None,
     layouts: Mapping[str, LayoutLike] | None = None,
@@ -278,6 +311,9 @@ def matmul(
     Args:
         lhs: (..., m, k), or (..., k, m) with ``transpose_lhs``; or (k,) alone.
         rhs: (..., k, n), or (..., n, k) with ``transpose_rhs``; or (k,) alone.
+        lhs_scales, rhs_scales: as of :func:`contraction`.  With any, k is two axes of lhs and rhs,
+            blocks and places in a block: (..., m, blocks, block); scales are (..., m, blocks), or
+            (..., blocks, m) with ``transpose_lhs``, and (..., blocks, n).
         operands: of the epilogue; their axes are the result's last ones, and where an extent is 1
             and the result's is not, or an axis is not there, one element goes for all.
         init, epilogue, layouts, mma_kind, dtype, result_dtype: as of :func:`contraction`.
@@ -296,25 +332,29 @@ def matmul(
     others = [
         as_tensor(_NAME, f"operand{i}", o, dtype, every, least=0) for i, o in enumerate(operands)
     ]
-    batches: dict[str, tuple[Extent, ...]] = {}
-    for name, kind in given.items():
-        if not kind.shape:
-            raise OpError(f"{_NAME}: {name} is a scalar; expected a vector, a matrix or more")
-        batches[name] = kind.shape[:-2]
+    scales = {"lhs": lhs_scales, "rhs": rhs_scales}
+    given |= factors.scale_types(_NAME, given, scales)
+    is_scaled = len(given) > len(factors.SIDES)
+    batches = _batches(given, depth := 1 + is_scaled)
     count = max(map(len, batches.values()))
-    m, n, k = count, count + 1, count + 2
-    ends = {"lhs": [k, m] if transpose_lhs else [m, k], "rhs": [n, k] if transpose_rhs else [k, n]}
+    m, n = count, count + 1
+    k = list(range(count + 2, count + 2 + depth))
+    ends = {
+        "lhs": [*k, m] if transpose_lhs else [m, *k],
+        "rhs": [n, *k] if transpose_rhs else [*k, n],
+    }
     batch = [_broadcast(batches, count, dim) for dim in range(count)]
     result = list(range(count))
     full = list(batch)
-    for name, own in (("lhs", m), ("rhs", n)):
-        shape = given[name].shape
-        if len(shape) == 1:
-            ends[name] = [k]
+    for side, own in zip(factors.SIDES, (m, n), strict=True):
+        shape = given[side].shape
+        if len(shape) == depth:
+            ends[side] = k
         else:
             result.append(own)
-            full.append(shape[-2:][ends[name].index(own)])
-    used = sorted({*result, k})
+            full.append(shape[-1 - depth :][ends[side].index(own)])
+        ends[factors.scales_of(side)] = [dim for dim in ends[side] if dim != k[-1]]
+    used = sorted({*result, *k})
 
     def axes(shape: Sequence[Extent], dims: Sequence[int], against: Sequence[Extent]) -> Any:
         """Axes of a shape that broadcasts to the last extents of another."""
@@ -341,12 +381,34 @@ def matmul(
         given["rhs"],
         others,
         indexing_maps=maps,
+        lhs_scales=given.get("lhs_scales"),
+        rhs_scales=given.get("rhs_scales"),
         init=init,
         epilogue=epilogue,
         layouts=layouts,
         mma_kind=mma_kind,
         result_dtype=result_dtype,
     )
+
+
+def _batches(given: Mapping[str, TensorType], depth: int) -> dict[str, tuple[Extent, ...]]:
+    """The extents of each operand before its matrix, whose k is so many axes; scales have one."""
+    least = {1: "a vector, a matrix or more", 2: "blocks of k and places in them at least"}
+    batches = {}
+    for name, kind in given.items():
+        side = name.partition("_")[0]
+        own = depth - (name != side)
+        if len(kind.shape) < own:
+            came = "is a scalar" if not kind.shape else f"has rank {len(kind.shape)}"
+            expected = least[depth] if name == side else "blocks of k at least"
+            raise OpError(f"{_NAME}: {name} {came}; expected {expected}")
+        if name != side and len(kind.shape) != len(given[side].shape) - 1:
+            raise OpError(
+                f"{_NAME}: {name} has rank {len(kind.shape)};"
+                f" expected {len(given[side].shape) - 1}, one less than {side}"
+            )
+        batches[name] = kind.shape[: -1 - own]
+    return batches
 
 
 def _broadcast(batches: Mapping[str, Sequence[Extent]], count: int, dim: int) -> Extent:
@@ -372,19 +434,19 @@ def _accumulator(types: Mapping[str, TensorType]) -> str:
 
 def _whole(types: Mapping[str, TensorType]) -> bool:
     """Whether products are of integers."""
-    # The words of uint4 are of uint8, which is no factor's own type beside an integer.
-    return all(types[side].dtype in (*_WHOLE, "uint8") for side in ("lhs", "rhs"))
+    return all(types[side].dtype in _WHOLE for side in factors.SIDES)
 
 
-def _behind(nibble: Region, prologue: Region) -> Region:
+def _behind(word: Region, prologue: Region) -> Region:
     """A prologue whose first argument is made of a word."""
     first, *rest = prologue.parameters
-    number = convert(nibble.body, str(first.ty.dtype))
-    return Region.of((*nibble.parameters, *rest), prologue(number, *rest))
+    number = convert(word.body, str(first.ty.dtype))
+    return Region.of((*word.parameters, *rest), prologue(number, *rest))
 
 
-def _result_dtype(types: Mapping[str, TensorType], given: str | None) -> str:
-    kinds = {one.dtype for one in types.values()}
+def _result_dtype(lhs: TensorType, rhs: TensorType, given: str | None) -> str:
+    types = {"lhs": lhs, "rhs": rhs}
+    kinds = {lhs.dtype, rhs.dtype}
     if given is not None:
         allowed = _OF_WHOLE if _whole(types) else dtypes.FLOATS
         return as_tensor(_NAME, "result", (), given, allowed).dtype
@@ -399,6 +461,7 @@ def _result_dtype(types: Mapping[str, TensorType], given: str | None) -> str:
 
 def _check_maps(maps: Mapping[str, IndexingMap]) -> None:
     dims = {name: set(one.dims) for name, one in maps.items()}
+    factors.check_scales(_NAME, maps)
     for name, one in maps.items():
         if any(len(axis) > 1 for axis in one.axes):
             raise OpError(f"{_NAME}: the indexing map of {name} is no projected permutation: {one}")

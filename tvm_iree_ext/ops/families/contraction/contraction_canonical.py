@@ -28,7 +28,7 @@ def canonical_contraction(op: Contraction, parameters: Parameters) -> None:
         made = op.factor_regions.get(name)
         if made is None:
             return element(name, at, held)
-        taken = (name, *op.beside_rhs) if name == "rhs" else (name,)
+        taken = (name, *op.beside(name))
         kinds = [str(one.ty.dtype) for one in made.parameters]
         elements = [element(one, at, kind) for one, kind in zip(taken, kinds, strict=True)]
         return convert(made(*elements), held)

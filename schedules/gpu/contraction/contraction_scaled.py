@@ -1,0 +1,194 @@
+"""Contractions of blocks with scales, where a chip's instructions take the scales."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.lowering_config import LoweringConfig
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+from tvm_iree_ext.ops.families.contraction.factors import scales_of
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number, text
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
+from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
+    ContractionMatrices,
+    MatrixOperands,
+)
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
+from tvm_iree_ext.schedules.gpu.products.scaled_kernel import RUN, ScaledTiles, scaled_matmul
+from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_table import scaled_kinds
+from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS
+
+_RULE = "gpu.contraction"
+SCALED = "scaled"
+"""The algorithm of products by instructions that take scales."""
+
+_FORMATS = {tvm_dtype(name): name for name in SCALE_FORMATS}
+_MOST_GROUPS = 65535  # workgroups along y
+_DEPTHS = (512, 256, 128)  # of a step, the last the usual one
+_MOST_READS = 16  # of a lane for a step that is deeper: small tiles have as much under way
+# Rows and columns of a workgroup, and its subgroups along both; the larger the less is read.
+_TILES = (
+    ((256, 256), (2, 2)),
+    ((128, 256), (2, 2)),
+    ((128, 128), (2, 2)),
+    ((64, 128), (2, 2)),
+    ((64, 64), (2, 2)),
+    ((32, 128), (1, 4)),
+    ((16, 128), (1, 4)),
+    ((32, 32), (2, 2)),
+    ((16, 64), (1, 4)),
+    ((16, 16), (1, 1)),
+)
+_TYPICAL = 4096  # what rows or columns that are known at call time count as
+_READ = 64  # products that take as long as to read an element
+
+
+@dataclass(frozen=True)
+class ScaledConfig(RuleConfig):
+    """The numbers of a product by instructions that take scales."""
+
+    rows: int = number("workgroup_tile.m")
+    columns: int = number("workgroup_tile.n")
+    depth: int = number("reduction_tile.k")
+    subgroup_rows: int = number("subgroups.m")
+    subgroup_columns: int = number("subgroups.n")
+    mma_kind: str = text("mma_kind")
+
+
+@dataclass(frozen=True)
+class ScaledProducts:
+    """The products of an op on a chip whose instructions take their scales."""
+
+    matrices: ContractionMatrices
+    kinds: tuple[Mma, ...]
+    chip: GpuChip
+
+    def heuristic(self) -> LoweringConfig:
+        """The tiles that take the fewest rounds of workgroups, by what they multiply and read."""
+        kind = self.kinds[0]
+        m, n = (self.matrices.extent(role) or _TYPICAL for role in "mn")
+        groups, cores = self.matrices.extent("g") or 1, self.chip.usual_cores or 1
+
+        def cost(config: ScaledConfig) -> float:
+            count = -(-m // config.rows) * -(-n // config.columns) * groups
+            each = config.rows * config.columns + _READ * (config.rows + config.columns)
+            return -(-count // cores) * each
+
+        return min(self._configs(kind), key=cost).lowering()
+
+    def _configs(self, kind: Mma) -> Iterator[ScaledConfig]:
+        for (rows, columns), (down, across) in _TILES:
+            if rows % (down * kind.m) == 0 and columns % (across * kind.n) == 0:
+                depth = self._depth(rows + columns, down * across * kind.subgroup_size)
+                config = ScaledConfig(SCALED, rows, columns, depth, down, across, kind.name)
+                if self._refused(config.lowering()) is None:
+                    yield config
+
+    def _depth(self, lines: int, lanes: int) -> int:
+        """Elements along k of a step, of so many rows and columns together."""
+        known = self.matrices.extent("k") or 0
+        fits = (one for one in _DEPTHS if one <= known and lines * one <= _MOST_READS * lanes * RUN)
+        return next(fits, _DEPTHS[-1])
+
+    def _refused(self, config: LoweringConfig) -> str | None:
+        return refusal(lambda: self.tiles(ConfigCheck(_RULE, config)))
+
+    def space(self) -> TuningSpace:
+        """Tiles of the instructions there are."""
+        usual = self.heuristic()
+        forms = tuple(
+            form(one.lowering(), Choice("reduction_tile.k", _DEPTHS[::-1]))
+            for kind in self.kinds
+            for one in self._configs(kind)
+        )
+        return TuningSpace.of(usual, forms, self._refused)
+
+    def tiles(self, check: ConfigCheck) -> ScaledTiles:
+        """A config's numbers, in instructions.
+
+        Raises:
+            ScheduleError: for a number that the kernel cannot use.
+        """
+        config = ScaledConfig.parse(check, SCALED)
+        names = [kind.name for kind in self.kinds]
+        check.expect(
+            config.mma_kind in names, "mma_kind", config.mma_kind, f"one of {', '.join(names)}"
+        )
+        kind = self.kinds[names.index(config.mma_kind)]
+        subgroups = (config.subgroup_rows, config.subgroup_columns)
+        found = ScaledTiles(
+            kind,
+            subgroups,
+            (
+                check.parts("workgroup_tile", "m", subgroups[0] * kind.m),
+                check.parts("workgroup_tile", "n", subgroups[1] * kind.n),
+            ),
+            check.parts("reduction_tile", "k", kind.k),
+        )
+        check.need(
+            found.lanes <= self.chip.max_lanes and found.lanes % (config.depth // RUN) == 0,
+            f"{found.lanes} lanes; a workgroup has at most {self.chip.max_lanes}, a multiple of"
+            f" {config.depth // RUN}",
+        )
+        check.need(
+            found.shared_bytes <= self.chip.shared_memory_bytes,
+            f"tiles of {found.shared_bytes} bytes; a workgroup of {self.chip.name} has"
+            f" {self.chip.shared_memory_bytes} of shared memory",
+        )
+        resident = -(-prod(subgroups) // self.chip.simds_per_core)
+        most = min(self.chip.max_registers, self.chip.register_file // resident)
+        check.need(
+            found.registers <= most * 3 // 4,
+            f"{found.registers} registers of a lane for what is multiplied;"
+            f" {self.chip.name} has {most}, of which a quarter is for the rest",
+        )
+        return found
+
+    def lower(self, operands: MatrixOperands, check: ConfigCheck) -> tirx.PrimFunc:
+        """The func of the op.
+
+        Raises:
+            ScheduleError: as :meth:`tiles`.
+        """
+        names = {side: scales_of(self.matrices.operand(side)) for side in SIDES}
+        scales = {side: name for side, name in names.items() if name in self.matrices.op.types}
+        return scaled_matmul(self.tiles(check), operands, scales)
+
+
+def scaled_products(
+    op: Contraction, matrices: ContractionMatrices, target: Target
+) -> ScaledProducts | None:
+    """The op's products by instructions that take its scales; None where there are none.
+
+    These are of E8M0, of blocks of whole 32 elements that lie side by side in both operands; rows
+    and columns alone may be known at call time.
+    """
+    kinds = [_FORMATS.get(op.number_dtype(matrices.operand(side)), "") for side in SIDES]
+    scales = [name for name in map(scales_of, SIDES) if name in op.types]
+    if not scales or "" in kinds or op.accumulator_dtype != "float32":
+        return None
+    if any(op.number_dtype(name) != dtypes.EXPONENTS for name in scales):
+        return None
+    lasts = {op.maps[side].axes[-1:] for side in SIDES}
+    last = next(iter(lasts))
+    if op.layouts is not None or len(lasts) > 1 or not last or not last[0]:
+        return None
+    (dim,) = last[0]
+    found = tuple(scaled_kinds(target, *kinds))
+    if not found or any(dim in op.maps[name].dims for name in scales):
+        return None
+    extent = op.extents[dim]
+    block = found[0].scale_block or 0
+    if dim not in op.dims("lhs", "rhs") or not isinstance(extent, int) or extent % block:
+        return None
+    groups = matrices.extent("g")
+    if matrices.extent("k") is None or groups is None or groups > _MOST_GROUPS or 0 in op.extents:
+        return None
+    return ScaledProducts(matrices, found, gpu_chip(target))

@@ -1,0 +1,82 @@
+"""Matrix instructions with scales, of every format."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext.base.errors import TargetError
+from tvm_iree_ext.intrin.tensor_intrins import mma_intrins
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table, scaled_kinds
+from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS
+
+PAIRS = list(itertools.product(SCALE_FORMATS, repeat=2))
+# For lanes 0, 16, 32, 48 (or 0, 32) and each of their two runs of 16 bytes, the lane whose scale
+# the run meets, as composable_kernel's scale_mapping_16x16x128.txt and _32x32x64.txt have them.
+MEETS = {
+    16: {0: (0, 32), 16: (0, 32), 32: (16, 48), 48: (16, 48)},
+    32: {0: (0, 32), 32: (0, 32)},
+}
+
+
+def held(operand):
+    """Row or column and place along K of what lanes hold."""
+    at = operand.coordinates(64)
+    dims = list(operand.dims)
+    k = at[..., dims.index("Ks")] * 32 + at[..., dims.index("Kb")]
+    return at[..., 3 - dims.index("Ks") - dims.index("Kb")], k
+
+
+@pytest.mark.parametrize("formats", PAIRS, ids="-".join)
+def test_a_chip_has_both_shapes_of_all_formats(formats):
+    kinds = scaled_kinds("gfx950", *formats)
+    assert [(kind.m, kind.n, kind.k) for kind in kinds] == [(16, 16, 128), (32, 32, 64)]
+    assert not scaled_kinds("gfx942", *formats)
+    for kind in kinds:
+        assert mma_kind(kind.name) == kind
+        registers = {"f8": 8, "f6": 6, "f4": 4}
+        assert kind.operand("lhs").registers == registers[formats[0][:2]]
+        assert kind.operand("rhs").registers == registers[formats[1][:2]]
+        assert [kind.format_codes[key] for key in ("cbsz_A", "blgp_B")] == [
+            SCALE_FORMATS[one] for one in formats
+        ]
+
+
+def test_of_4_bits_it_is_the_tables():
+    for name in ("MFMA_SCALE_F32_16x16x128_B32", "MFMA_SCALE_F32_32x32x64_B32"):
+        table, made = mma_table()[name], mma_kind(f"{name}_F4E2M1FN_F4E2M1FN")
+        for side in ("lhs", "rhs", "acc", "lhs_scale", "rhs_scale"):
+            ours, its = made.operand(side), table.operand(side)
+            np.testing.assert_array_equal(ours.coordinates(64), its.coordinates(64))
+
+
+@pytest.mark.parametrize("size", MEETS)
+@pytest.mark.parametrize("side", ["lhs", "rhs"])
+def test_a_run_of_8_bits_meets_the_scale_of_its_block(size, side):
+    kind = next(k for k in scaled_kinds("gfx950", "f8e4m3fn", "f8e5m2") if k.m == size)
+    row, k = held(kind.operand(side))
+    groups = 64 // size
+    for lane, scales in MEETS[size].items():
+        for run, scale in enumerate(scales):
+            own = slice(16 * run, 16 * run + 16)
+            assert row[lane, own].tolist() == [lane % size] * 16
+            first = 16 * (lane // size) + 16 * groups * run
+            assert k[lane, own].tolist() == list(range(first, first + 16))
+            holder = kind.operand(f"{side}_scale").coordinates(64)[scale, 0].tolist()
+            assert sorted(holder) == sorted([lane % size, first // 32])
+
+
+@pytest.mark.parametrize("name", ["f6e2m3fn", "f6e3m2fn", "f4e2m1fn"])
+def test_a_lane_has_a_block_of_what_is_below_8_bits(name):
+    for kind in scaled_kinds("gfx950", name, name):
+        row, k = held(kind.operand("lhs"))
+        for lane in range(64):
+            assert row[lane].tolist() == [lane % kind.m] * 32
+            assert k[lane].tolist() == list(
+                range(32 * (lane // kind.m), 32 * (lane // kind.m) + 32)
+            )
+
+
+def test_they_have_no_tensor_intrins():
+    with pytest.raises(TargetError, match="lie across bytes; products with scales pack them"):
+        mma_intrins("MFMA_SCALE_F32_16x16x128_B32_F6E2M3FN_F4E2M1FN")

@@ -1,0 +1,79 @@
+"""Matrix instructions with scales, by the formats of A and B: one instruction takes them all.
+
+``MFMA_SCALE_F32_16x16x128_B32`` of the table is of 4-bit floats; the name of another one goes on
+with its two formats, as in ``MFMA_SCALE_F32_16x16x128_B32_F8E4M3FN_F4E2M1FN``.  A lane has 32
+elements of a row of A.  Those below 8 bits lie side by side, and are a block; of 8 bits there are
+two runs of 16, half of K from each other, each of which is half of a block.  A block's scale is at
+the same lane for all formats, whether or not that lane has its elements.
+
+Sources: AMD's composable_kernel, ``test/mx_mfma_op``, where ``mx_mfma_op.hpp`` has the places for
+each format, and ``scale_mapping_*.txt`` what a program printed of which lane's scale each element
+of 8 bits met;
+"Matrix Core Programming on AMD CDNA3 and CDNA4" (AMD, 2025), sections 5.4 and 5.5, for 8 and 4
+bits; LLVM's ``llvm.amdgcn.mfma.scale`` tests for the numbers of formats and registers.
+"""
+
+from dataclasses import replace
+
+from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits
+
+SCALE_FORMATS = {"f8e4m3fn": 0, "f8e5m2": 1, "f6e2m3fn": 2, "f6e3m2fn": 3, "f4e2m1fn": 4}
+"""How an instruction names the types of its operands."""
+
+_HELD = 32  # elements of a lane, and of a block
+_RUN = 16  # side by side, of 8 bits
+
+
+def scaled_name(base: str, a: str, b: str) -> str:
+    """The name of an instruction with the formats of A and B."""
+    return "_".join([base, a.upper(), b.upper()])
+
+
+def formats_of(name: str) -> tuple[str, str, str] | None:
+    """The table's name of an instruction, and the formats that a name goes on with; or None."""
+    base, *formats = name.rsplit("_", 2)
+    a, b = (one.lower() for one in formats) if len(formats) == 2 else ("", "")
+    return (base, a, b) if a in SCALE_FORMATS and b in SCALE_FORMATS else None
+
+
+def with_formats(row: Mma, a: str, b: str) -> Mma:
+    """The table's row with other formats of A and B."""
+    return replace(
+        row,
+        name=scaled_name(row.name, a, b),
+        source="derived",
+        a=a,
+        b=b,
+        lhs=_operand(row.operand("lhs"), a),
+        rhs=_operand(row.operand("rhs"), b),
+        format_codes={"cbsz_A": SCALE_FORMATS[a], "blgp_B": SCALE_FORMATS[b]},
+    )
+
+
+def _operand(operand: MmaOperand, dtype: str) -> MmaOperand:
+    """An operand of another format."""
+    bits = dtype_bits(dtype)
+    made = replace(
+        operand,
+        dtype=dtype,
+        registers=_HELD * bits // 32,
+        packing=f"element e at bit {bits} * e of a lane's registers, the lowest first",
+    )
+    if bits < 8:
+        return made
+    blocks, place = (operand.dims.index(dim) for dim in ("Ks", "Kb"))
+    lanes, stride = operand.thread[blocks], operand.tstrides[blocks]
+
+    def along(tile: Ints, of_blocks: int, of_places: int) -> Ints:
+        found = list(tile)
+        found[blocks], found[place] = of_blocks, of_places
+        return tuple(found)
+
+    return replace(
+        made,
+        outer=along(operand.outer, _HELD // _RUN, 1),
+        thread=along(operand.thread, lanes // 2, 2),
+        tstrides=along(operand.tstrides, 2 * stride, stride),
+        element=along(operand.element, 1, _RUN),
+    )
