@@ -10,7 +10,7 @@ Sources: AMD's composable_kernel, ``test/mx_mfma_op``, where ``mx_mfma_op.hpp`` 
 each format, and ``scale_mapping_*.txt`` what a program printed of which lane's scale each element
 of 8 bits met;
 "Matrix Core Programming on AMD CDNA3 and CDNA4" (AMD, 2025), sections 5.4 and 5.5, for 8 and 4
-bits; LLVM's ``llvm.amdgcn.mfma.scale`` tests for the numbers of formats and registers.
+bits and the numbers of formats; LLVM's verifier of ``llvm.amdgcn.mfma.scale`` for the registers.
 """
 
 from dataclasses import replace
