@@ -96,6 +96,8 @@ def _bounds(f32: float, f64: float, f16: float = 0.501, bf16: float = 0.501) -> 
     return dict(zip(TYPES, (f32, f64, f16, bf16), strict=True))
 
 
+_EXACT = dict.fromkeys(TYPES, 0.0)
+
 _NARROW_BOUNDS = {"float16": 0.501, "bfloat16": 0.501}
 """Of functions that lose digits in float32 and float64, by far arguments or a threshold."""
 
@@ -175,6 +177,17 @@ FUNCTIONS: tuple[MathFunction, ...] = (
         operands=2,
     ),
     _math("atan2", _bounds(0.501, 0.75), numpy="arctan2", torch="torch.atan2", operands=2),
+    _math("abs", _EXACT, source="math.absf", exact=lambda mp, x: abs(x)),
+    _math("ceil", _EXACT),
+    _math("floor", _EXACT),
+    _math("trunc", _EXACT, exact=lambda mp, x: mp.sign(x) * mp.floor(abs(x))),
+    _math("roundeven", _EXACT, numpy="rint", torch="torch.round", exact=lambda mp, x: mp.nint(x)),
+    _math(
+        "copysign",
+        _EXACT,
+        exact=lambda mp, x, y: abs(x) if y > 0 else -abs(x),
+        operands=2,
+    ),
     _neural(
         "sigmoid",
         "relax.sigmoid",
