@@ -12,7 +12,7 @@ kernels that say they take exp2 of negative numbers only: there what is below 2^
     erf(x)   = x + x p(x^2),            and 1 - e^q(x) from 0.925 on
 
 Other functions are computed in float64: :mod:`.wide_math`.  Those of float64 have twice its digits
-on the way: :mod:`.double_math`.
+on the way: :mod:`.double_functions`.
 
 Where AVX-512 has instructions for x - floor(x) and for y * 2^floor(x), exp2 of a vector of negative
 numbers is these two and 2^f for f from 0 to 1.  Elsewhere the latter only scales: a number has the
@@ -27,13 +27,12 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.target import codegen as llvm
 
-from tvm_iree_ext.codegen import wide_math
-from tvm_iree_ext.codegen.double_math import double_functions
+from tvm_iree_ext.codegen import double_functions, wide_math
 from tvm_iree_ext.codegen.float_formats import FORMATS, format_of, integer_of, scalar_of
 from tvm_iree_ext.codegen.hyperbolic_tangent import tanh
 from tvm_iree_ext.codegen.math_calls import Rarely, Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
-from tvm_iree_ext.codegen.vector_functions import as_of_tvm, function_name
+from tvm_iree_ext.codegen.vector_functions import BY_LIBRARY, as_of_tvm, function_name
 from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.tir.rounded_bits import expanded, is_rounding
 
@@ -164,7 +163,8 @@ def _power(
         value = _scaled_by_instruction(value, n)
     else:
         value = _scaled_in_two_steps(share(value), total)
-    too_large = exponent >= constant(form.bias + 1.0, dtype)
+    # Of what is rounded to the bound the result may be finite; if not, scaling overflows.
+    too_large = exponent > constant(form.bias + 1.0, dtype)
     value = tirx.Select(too_large, constant(math.inf, dtype), value)
     too_small = exponent < constant(-form.bias - form.mantissa, dtype)
     return tirx.Select(too_small, constant(0.0, dtype), value)
@@ -337,6 +337,13 @@ _LOWERINGS: dict[str, tuple[_Lowering, tuple[str, ...]]] = {
 }
 
 
+_ANGLES = {"tirx.cos": "llvm.cos", "tirx.sin": "llvm.sin", "tirx.tan": "llvm.tan"}
+"""LLVM's intrinsics of float64 that become calls of the C library, one for each lane.
+
+TVM's own tangent is a quotient, which loses up to 17 units.
+"""
+
+
 @tirx.transform.prim_func_pass(opt_level=0)
 def lower_vector_math(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
@@ -351,6 +358,7 @@ def lower_vector_math(
     has_scaling = target is not None and bool(llvm.llvm_cpu_has_features("avx512dq", target))
 
     has_fma = target is not None and cpu_features(target).has_fma
+    by_library = BY_LIBRARY in attributes
 
     def lower(call: ir.Call, share: Share) -> Expr | Rarely | None:
         dtype, name = str(call.ty.dtype), function_name(call)
@@ -359,7 +367,10 @@ def lower_vector_math(
         if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
             return wide_math.LOWERINGS[name](*call.args, share)
         if name in double_functions.LOWERINGS and dtype.partition("x")[0] == "float64":
-            return double_functions.LOWERINGS[name](*call.args, share, has_fma)
+            library = [_ANGLES[name]] if name in _ANGLES else []
+            if by_library:
+                return tirx.call_llvm_pure_intrin(dtype, *library, *call.args) if library else None
+            return double_functions.LOWERINGS[name](*call.args, share, has_fma, *library)
         function, scalars = _LOWERINGS.get(name, (None, ()))
         if function is None or dtype.partition("x")[0] not in scalars:
             return as_of_tvm(call)

@@ -165,10 +165,6 @@ def _rest(d: Expr, n: Expr, part: float) -> Expr:
     return (d - n * high) - n * low
 
 
-def _or_far(x: Expr, usual: Expr, far: Callable[[Share], Expr]) -> Rarely:
-    return rarely_beyond(x, _MOST_MULTIPLES, usual, far)
-
-
 def _far_rest(d: Expr, part: float, ahead: float, share: Share) -> tuple[Expr, Expr]:
     """``d / (part * pi / 2) + ahead`` as the nearest integer, plus _ROUND, and what is left.
 

@@ -1,7 +1,7 @@
 """Functions of numbers that AMD's compiler has no code for, or none that keeps NaN.
 
 LLVM has float32's exp, exp2 and logarithms as instructions; all else would be ROCm's device
-libraries.  Of float64 there is nothing: its functions are the CPU's, :mod:`..double_math` for most.
+libraries.  Of float64 there is nothing: its functions are the CPU's (:mod:`..double_functions`).
 TVM's own tanh and erf take NaN for a number.  Those of float32 are polynomials here, within 4 units
 in the last place (sinh and cosh: 8):
 
@@ -17,8 +17,7 @@ from typing import TypeAlias
 
 from tvm import ir, tirx
 
-from tvm_iree_ext.codegen import wide_math
-from tvm_iree_ext.codegen.double_math import double_functions
+from tvm_iree_ext.codegen import double_functions, wide_math
 from tvm_iree_ext.codegen.float_formats import FloatFormat, format_of, integer_of
 from tvm_iree_ext.codegen.gpu.passes import amd_angles
 from tvm_iree_ext.codegen.hyperbolic_tangent import tanh
@@ -33,7 +32,6 @@ from tvm_iree_ext.codegen.vector_math import (
 )
 
 Expr: TypeAlias = ir.Expr
-Function: TypeAlias = Callable[[Expr, Share], Expr]
 
 
 # The polynomials of float32's erf interpolate at Chebyshev's points: within 2e-9 and 5e-8.

@@ -2,17 +2,18 @@
 
     sin(x) = r + r^3 p(r^2) or 1 - r^2 / 2 + r^4 q(r^2),  x = n pi / 2 + r
 
-Of arguments that are so large that multiples of pi / 2 are not exact, a branch takes what their
-product with 1,166 bits of 2 / pi has beyond a multiple of 4.
+Of arguments that are so large that multiples of pi / 2 are not exact, a branch calls the C library,
+or takes what their product with 1,166 bits of 2 / pi has beyond a multiple of 4.
 """
 
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from tvm import tirx
 
-from tvm_iree_ext.codegen.double_math.double_double import DoubleDouble, DoubleDoubles
+from tvm_iree_ext.codegen.double_double import DoubleDouble, DoubleDoubles
 from tvm_iree_ext.codegen.float_formats import integer_of
 from tvm_iree_ext.codegen.float_words import (
     like,
@@ -69,34 +70,43 @@ _SCALE = 200
 """Numbers from 2^20 on are divided by 2^200 and the pieces multiplied by it: none is subnormal."""
 
 
-def sin(x: Expr, share: Share, has_fma: bool = True) -> Rarely:
+def sin(x: Expr, share: Share, has_fma: bool = True, library: str = "") -> Rarely:
     """Sine."""
-    return _or_far(x, share, has_fma, functools.partial(_sine, 0))
+    return _or_far(x, DoubleDoubles(share, has_fma), functools.partial(_sine, 0), library)
 
 
-def cos(x: Expr, share: Share, has_fma: bool = True) -> Rarely:
+def cos(x: Expr, share: Share, has_fma: bool = True, library: str = "") -> Rarely:
     """Cosine: the sine of the quadrant ahead."""
-    return _or_far(x, share, has_fma, functools.partial(_sine, 1))
+    return _or_far(x, DoubleDoubles(share, has_fma), functools.partial(_sine, 1), library)
 
 
-def tan(x: Expr, share: Share, has_fma: bool = True) -> Rarely:
+def tan(x: Expr, share: Share, has_fma: bool = True, library: str = "") -> Rarely:
     """Tangent."""
-    return _or_far(x, share, has_fma, _tangent)
+    return _or_far(x, DoubleDoubles(share, has_fma), _tangent, library)
 
 
 def _or_far(
     x: Expr,
-    share: Share,
-    has_fma: bool,
+    pairs: DoubleDoubles,
     function: Callable[[Expr, Expr, DoubleDouble, DoubleDoubles], Expr],
+    library: str,
 ) -> Rarely:
-    """A function of the angle, its quadrants and its rest; large angles have another way."""
+    """A function of the angle, its quadrants and its rest; large angles have another way.
+
+    Args:
+        x: the angle.
+        pairs: the arithmetic.
+        function: what is computed.
+        library: LLVM's name of the function for large angles, where there is a C library.
+    """
 
     def far(share: Share) -> Expr:
-        pairs = DoubleDoubles(share, has_fma)
-        return function(x, *_far_rest(size_of(x), pairs), pairs)
+        if library:
+            return tirx.call_llvm_pure_intrin(str(x.ty.dtype), library, x)
+        inner = replace(pairs, share=share)
+        return function(x, *_far_rest(size_of(x), inner), inner)
 
-    pairs = DoubleDoubles(share, has_fma)
+    share = pairs.share
     usual = function(x, *_rest(share(size_of(x)), pairs), pairs)
     return rarely_beyond(x, _MOST_MULTIPLES, share(usual), far)
 

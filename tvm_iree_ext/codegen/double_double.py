@@ -62,7 +62,7 @@ class DoubleDoubles:
         return DoubleDouble(high, self.share(b - (high - a)))
 
     def add(self, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
-        """``a + b``, of one sign or with one far larger than the other."""
+        """``a + b``, but for what the larger one's ``low`` is rounded by."""
         total = self.sum(a.high, b.high)
         return self.ordered_sum(total.high, self.share(total.low + (a.low + b.low)))
 

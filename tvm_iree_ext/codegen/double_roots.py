@@ -4,7 +4,7 @@ import math
 
 from tvm import tirx
 
-from tvm_iree_ext.codegen.double_math.double_double import DoubleDoubles
+from tvm_iree_ext.codegen.double_double import DoubleDoubles
 from tvm_iree_ext.codegen.float_words import (
     like,
     mantissa_and_exponent,

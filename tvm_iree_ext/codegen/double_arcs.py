@@ -8,7 +8,7 @@ import math
 
 from tvm import tirx
 
-from tvm_iree_ext.codegen.double_math.double_double import DoubleDouble, DoubleDoubles
+from tvm_iree_ext.codegen.double_double import DoubleDouble, DoubleDoubles
 from tvm_iree_ext.codegen.float_formats import integer_of
 from tvm_iree_ext.codegen.float_words import (
     like,

@@ -8,7 +8,7 @@ import math
 
 from tvm import tirx
 
-from tvm_iree_ext.codegen.double_math.double_double import DoubleDouble, DoubleDoubles
+from tvm_iree_ext.codegen.double_double import DoubleDouble, DoubleDoubles
 from tvm_iree_ext.codegen.float_formats import FORMATS
 from tvm_iree_ext.codegen.float_words import (
     clamped,
@@ -114,7 +114,7 @@ def _half_power(pairs: DoubleDoubles, size: Expr, sign: float) -> Expr:
     """``(e^x + sign e^-x) / 2``."""
     share = pairs.share
     n, power = exp(pairs, pairs.of(share(clamped(size, _MOST))))
-    # 2^-2n, of which nothing is left from n = 30 on.
+    # 2^-2n, of which nothing is left from n = 40 on.
     less = share(tirx.Select(n < like(40.0, n), n, like(40.0, n)) * like(-2.0, n))
     other = pairs.quotient(pairs.of(share(power_of_2(less) * like(sign, n))), power)
     return scaled(pairs.add(power, other), share(n - like(1.0, n)), share)

@@ -4,9 +4,9 @@ import math
 
 from tvm import tirx
 
-from tvm_iree_ext.codegen.double_math.double_double import DoubleDouble, DoubleDoubles
-from tvm_iree_ext.codegen.double_math.double_exponentials import exp, scaled
-from tvm_iree_ext.codegen.double_math.double_logarithms import exact_logarithm
+from tvm_iree_ext.codegen.double_double import DoubleDouble, DoubleDoubles
+from tvm_iree_ext.codegen.double_exponentials import exp, scaled
+from tvm_iree_ext.codegen.double_logarithms import exact_logarithm
 from tvm_iree_ext.codegen.float_words import clamped, like, size_of
 from tvm_iree_ext.codegen.math_calls import Share
 from tvm_iree_ext.codegen.polynomials import Expr

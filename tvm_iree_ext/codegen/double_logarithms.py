@@ -10,7 +10,7 @@ import math
 
 from tvm import tirx
 
-from tvm_iree_ext.codegen.double_math.double_double import DoubleDouble, DoubleDoubles
+from tvm_iree_ext.codegen.double_double import DoubleDouble, DoubleDoubles
 from tvm_iree_ext.codegen.float_formats import FORMATS
 from tvm_iree_ext.codegen.float_words import (
     like,
@@ -33,20 +33,21 @@ _ATANH = (  # 4.7e-16
     0.0730843663594955,
 )
 
-_ATANH_EXACT = (  # 7.5e-16
-    0.20000000000000012,
-    0.14285714285669185,
-    0.1111111113557623,
-    0.0909090412035273,
-    0.07692787607981323,
-    0.06642972820422574,
-    0.06456870635676837,
+_ATANH_EXACT = (  # 9.2e-16
+    0.142857142857143,
+    0.11111111111070296,
+    0.09090909113053357,
+    0.07692303192833917,
+    0.06667101122561793,
+    0.0586090343768066,
+    0.05783204604130035,
 )
 _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
 _LOG10_E = (0.4342944819032518, 1.098319650216765e-17)
 _LN2 = FORMATS["float64"].ln2
 
 _THIRD = (1 / 3, 1.850371707708594e-17)
+_THREE_FIFTHS = (0.6, 2.2204460492503132e-17)
 
 _TINY = 2.0**-27
 """Below it, asinh(x) and atanh(x) are x."""
@@ -171,9 +172,10 @@ def exact_logarithm(pairs: DoubleDoubles, x: Expr) -> DoubleDouble:
     s = pairs.quotient(pairs.of(share(m - one)), pairs.sum(one, m))
     square = pairs.multiply(s, s)
     cube = pairs.multiply(pairs.multiply(square, s), pairs.constant(*_THIRD, x))
-    fifth = (cube.high * like(3.0, x)) * square.high * polynomial(square.high, _ATANH_EXACT)
-    tail = pairs.ordered_sum(cube.high, share(cube.low + fifth))
-    half = pairs.add(s, tail)
+    fifth = pairs.multiply(pairs.multiply(cube, square), pairs.constant(*_THREE_FIFTHS, x))
+    seventh = fifth.high * like(5.0, x) * square.high * polynomial(square.high, _ATANH_EXACT)
+    tail = pairs.ordered_sum(fifth.high, share(fifth.low + seventh))
+    half = pairs.add(s, pairs.add(cube, tail))
     high, low = (like(part, n) for part in _LN2)
     total = pairs.ordered_sum(share(n * high), share(half.high + half.high))
     low_part = pairs.sum(share(n * low), share(half.low + half.low))
