@@ -6,9 +6,12 @@ the first cache, and writes the next one.  All traffic is whole rows of the tile
 An output that is stored non-temporally cannot be read again: the last row is kept beside it, and
 copied from there; or, fetching ahead, vectors are stored as they are computed, from where a line of
 the cache begins in each row, and a later row is fetched meanwhile.
+
+Where combinations round, may be bracketed, and are many, totals begin anew after each run of 64
+rows, and those of runs after 64 of these: an output is of hardly more additions in a row than that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
@@ -23,8 +26,14 @@ from tvm_iree_ext.schedules.cpu.emit import streaming_stores
 from tvm_iree_ext.schedules.cpu.emit.cpu_lines import ColumnTile, column_parts, column_tiles
 from tvm_iree_ext.schedules.cpu.scan.scan_config import ScanConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.shared.lines import FlatOperand
+from tvm_iree_ext.schedules.shared.lines import FlatOperand, held_dtype
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
+
+_RUN = 64
+"""Rows of a run, and runs whose totals are combined one after another."""
+
+_LONG = 1024
+"""Rows up to which all are combined one after another."""
 
 # What is fetched of the rows to come, at least.
 _AHEAD_BYTES = 8192
@@ -35,9 +44,18 @@ def begin_in_parts(inner: Extent | None, columns: int, dtype: str) -> bool:
     return all(streaming_stores.begins_parts(count, dtype) for count in (inner, columns))
 
 
+def _begins_anew(op: Scan) -> bool:
+    """Whether the totals of runs of rows are kept apart."""
+    length = known(op.type.shape[op.dimension])
+    # The output that is read again is rounded: sums of bfloat16 would stay where they are.
+    is_rounded = held_dtype(op.type.dtype) != op.type.dtype
+    most = 1 if is_rounded else _LONG
+    return op.rounds and not op.in_order and (length is None or length > most)
+
+
 def columns_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form."""
-    emit_tile = _emit_tile
+    emit_tile = _kept_tile if _begins_anew(op) else _emit_tile
     if config.streaming:
         emit_tile = _fetching_tile if config.fetch_ahead else _stream_tile
     with IRBuilder() as builder, I.prim_func():
@@ -79,20 +97,39 @@ def _emit_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     each(lambda column: operands.finish(outer, column))
 
 
+def _kept_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
+    """Emit a tile with the row written last in scratch, too; see :func:`_emit_tile`."""
+    last = FlatOperand(emit.scratch([tile.size], operands.output.dtype))
+
+    def each(position: Index, _read: Index, value: Callable[[Expr], Expr]) -> None:
+        for place in _places(lanes, tile):
+            last.store(place, value(place))
+            at = operands.lines.at(tile.outer, position, tile.first + place)
+            operands.output.store(at, last.load(place))
+
+    _walk(operands, lanes, tile, last, each)
+
+
+def _places(lanes: int, tile: ColumnTile) -> Iterator[Expr]:
+    """Each place of a tile, in vector code."""
+    for start, count, width in column_parts(tile.columns, lanes):
+        with serial(count) as vector, emit.vector_loop(width) as lane:
+            yield start + vector * width + lane
+
+
 def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     """Emit a tile with the row written last in scratch of its own; see :func:`_emit_tile`."""
     last = FlatOperand(emit.scratch([tile.size], operands.output.dtype))
 
     def each(position: Index, _read: Index, value: Callable[[Expr], Expr]) -> None:
         """A row of outputs, ``value(place)`` with places in the tile."""
-        for start, count, width in column_parts(tile.columns, lanes):
-            with serial(count) as vector, emit.vector_loop(width) as lane:
-                place = start + vector * width + lane
-                last.store(place, value(place))
+        for place in _places(lanes, tile):
+            last.store(place, value(place))
         at = operands.lines.at(tile.outer, position, tile.first)
         streaming_stores.stream_run(operands.output.buffer, at, last.buffer, 0, tile.columns)
 
     _walk(operands, lanes, tile, last, each)
+    streaming_stores.fence()
 
 
 def _fetching_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
@@ -162,6 +199,7 @@ def _fetching_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None
         edge(i64(tile.columns) - done, done)
 
     _walk(operands, lanes, tile, last, each)
+    streaming_stores.fence()
 
 
 def _walk(
@@ -171,26 +209,76 @@ def _walk(
     last: FlatOperand,
     each: Callable[[Index, Index, Callable[[Expr], Expr]], None],
 ) -> None:
-    """All rows of a tile, non-temporally: ``each(position, read, value)`` keeps one in ``last``."""
+    """All rows of a tile: ``each(position, read, value)`` stores one, and keeps it in ``last``."""
     lines, outer, source = operands.lines, tile.outer, operands.input
-    inclusive = operands.op.inclusive
+    op = operands.op
+    runs = _Runs(operands, lanes, tile, last) if _begins_anew(op) else None
 
     def begin(place: Expr) -> Expr:
         column = tile.first + place
-        if inclusive:
+        if op.inclusive:
             return source.load(lines.at(outer, 0, column))
         return operands.init.load(lines.line(outer, column))
 
     each(0, 0, begin)
     with serial(i64(lines.length) - 1) as before:
-        read = before + 1 if inclusive else before
+        read = before + 1 if op.inclusive else before
 
-        def advance(place: Expr) -> Expr:
-            element = source.load(lines.at(outer, read, tile.first + place))
-            return operands.combine(last.load(place), element)
+        def element(place: Expr) -> Expr:
+            return source.load(lines.at(outer, read, tile.first + place))
 
-        each(before + 1, read, advance)
-    for start, count, width in column_parts(tile.columns, lanes):
-        with serial(count) as vector, emit.vector_loop(width) as lane:
-            operands.finish(outer, tile.first + start + vector * width + lane)
-    streaming_stores.fence()
+        if runs is not None:
+            runs.take(before, element)
+            each(before + 1, read, runs.total)
+        else:
+            each(before + 1, read, lambda place: operands.combine(last.load(place), element(place)))
+    for place in _places(lanes, tile):
+        operands.finish(outer, tile.first + place)
+
+
+class _Runs:
+    """The totals of runs of rows, a row of each in scratch.
+
+    An output is ``before`` combined with ``run``, what there is of a run; ``before`` is ``first``
+    combined with ``of_runs``, the runs since the last 64 of them ended.
+    """
+
+    def __init__(
+        self, operands: ScanOperands, lanes: int, tile: ColumnTile, last: FlatOperand
+    ) -> None:
+        self.combine, self.last = operands.combine, last
+        self.lanes, self.tile = lanes, tile
+        self.run, self.before, self.of_runs, self.first = (
+            FlatOperand(emit.scratch([tile.size], operands.held)) for _ in range(4)
+        )
+
+    def total(self, place: Expr) -> Expr:
+        """The output of the row that was taken last."""
+        return self.combine(self.before.load(place), self.run.load(place))
+
+    def take(self, row: Expr, element: Callable[[Expr], Expr]) -> None:
+        """One more row, the ``row``-th; the output before it is in ``last``."""
+        place_in_run = I.Bind(tirx.floormod(row, i64(_RUN)))
+        number = I.Bind(tirx.floormod(tirx.floordiv(row, i64(_RUN)), i64(_RUN)))
+        with I.If(place_in_run == 0):
+            with I.Then():
+                self._begin_run(number, element)
+            with I.Else():
+                for place in _places(self.lanes, self.tile):
+                    self.run.store(place, self.combine(self.run.load(place), element(place)))
+
+    def _begin_run(self, number: Expr, element: Callable[[Expr], Expr]) -> None:
+        with I.If(number == 0):
+            with I.Then():
+                for place in _places(self.lanes, self.tile):
+                    self.first.store(place, self.last.load(place))
+                    self.before.store(place, self.last.load(place))
+                    self.run.store(place, element(place))
+            with I.Else():
+                for place in _places(self.lanes, self.tile):
+                    both = self.combine(self.of_runs.load(place), self.run.load(place))
+                    of_runs = tirx.Select(number == 1, self.run.load(place), both)
+                    self.of_runs.store(place, of_runs)
+                    so_far = self.combine(self.first.load(place), self.of_runs.load(place))
+                    self.before.store(place, so_far)
+                    self.run.store(place, element(place))
