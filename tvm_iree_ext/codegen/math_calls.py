@@ -66,7 +66,16 @@ def replace_calls(
             return statement
         return _Statement(lowering, is_function).lowered(statement)
 
-    return with_body(func, tvm_ffi.structural_map(func.body, (_SIMPLE, lower)))
+    def bind_condition(branch: tirx.IfThenElse) -> Any:
+        if hash(branch.condition) not in with_functions:
+            return branch
+        var = tirx.Var("v", "bool")
+        bound = tirx.Bind(var, branch.condition)
+        with_functions.add(hash(bound))
+        return _sequence([bound, tirx.IfThenElse(var, branch.then_case, branch.else_case)])
+
+    body = tvm_ffi.structural_map(func.body, (tirx.IfThenElse, bind_condition))
+    return with_body(func, tvm_ffi.structural_map(body, (_SIMPLE, lower)))
 
 
 _MOST_EXPANDED = 60
@@ -79,7 +88,7 @@ _SIMPLE = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)  # statements without oth
 
 
 def _statements_with(body: Any, is_function: Callable[[ir.Call], bool]) -> set[int]:
-    """The identities of the simple statements that call functions.
+    """The identities of the simple statements, and conditions of branches, that call functions.
 
     A single walk, which meets a statement before its expressions: a walk costs more to begin
     than a statement to look at, and kernels have thousands.
@@ -89,7 +98,11 @@ def _statements_with(body: Any, is_function: Callable[[ir.Call], bool]) -> set[i
 
     def statement(node: tirx.Stmt) -> None:
         nonlocal current
-        current = hash(node) if isinstance(node, _SIMPLE) else None
+        current = None
+        if isinstance(node, _SIMPLE):
+            current = hash(node)
+        elif isinstance(node, tirx.IfThenElse):
+            current = hash(node.condition)
 
     def call(node: ir.Call) -> None:
         if current is not None and current not in statements and is_function(node):

@@ -22,3 +22,14 @@ def test_within_a_unit_of_the_last_place(chip, name, low, high):
     results = emulate_op(op, make_target(f"rocm:{chip}"), operands)
     exact = getattr(np, name)(np.broadcast_to(x, (16, 16)))
     np.testing.assert_array_max_ulp(results["result"], exact, 1)
+
+
+def test_a_region_that_branches_on_functions():
+    op = ops.sort(
+        (3, 9), dtype="float64", region=lambda a, b: tirx.sin(a) < tirx.sin(b), dimension=1
+    )
+    x = np.random.default_rng(0).uniform(-9, 9, (3, 9))
+    results = emulate_op(op, make_target("rocm:gfx942"), {"operand0": x})
+    order = np.argsort(np.sin(x), axis=1)
+    (output,) = results.values()
+    np.testing.assert_array_equal(output, np.take_along_axis(x, order, 1))
