@@ -112,11 +112,10 @@ def _or_far(
 
 
 def _tangent(x: Expr, total: Expr, r: DoubleDouble, pairs: DoubleDoubles) -> Expr:
-    share, zero = pairs.share, like(0.0, x)
+    share = pairs.share
     sine, cosine = (pairs.ordered_sum(one.high, one.low) for one in _sine_and_cosine(r, pairs))
     is_odd = share(_bit(total, 0) < constant(0, integer_of(x)))
-    minus = DoubleDouble(share(zero - cosine.high), share(zero - cosine.low))
-    above = pairs.choice(is_odd, minus, sine)
+    above = pairs.choice(is_odd, pairs.negated(cosine), sine)
     value = pairs.quotient(above, pairs.choice(is_odd, sine, cosine))
     return turned(share(value.high + value.low), sign_of(x))
 

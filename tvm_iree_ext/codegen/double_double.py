@@ -61,6 +61,11 @@ class DoubleDoubles:
         high = self.share(a + b)
         return DoubleDouble(high, self.share(b - (high - a)))
 
+    def negated(self, a: DoubleDouble) -> DoubleDouble:
+        """``-a``."""
+        zero = like(0.0, a.high)
+        return DoubleDouble(self.share(zero - a.high), self.share(zero - a.low))
+
     def add(self, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
         """``a + b``, but for what the larger one's ``low`` is rounded by."""
         total = self.sum(a.high, b.high)

@@ -113,9 +113,7 @@ def _near(pairs: DoubleDoubles, x: Expr) -> tuple[Expr, Expr]:
 def _far_complement(pairs: DoubleDoubles, x: Expr) -> tuple[Expr, DoubleDouble]:
     """``n`` and ``y``, where erfc is ``2^n y``, of what is from 0.46 to 28."""
     share, two = pairs.share, like(2.0, x)
-    square = pairs.product(x, x)
-    minus = DoubleDouble(share(like(0.0, x) - square.high), share(like(0.0, x) - square.low))
-    n, power = exp(pairs, minus)
+    n, power = exp(pairs, pairs.negated(pairs.product(x, x)))
     t = pairs.quotient(pairs.of(two), pairs.sum(two, x))
     u = pairs.sum(t.high, like(-_ERFCX_MIDDLE, x))
     u = DoubleDouble(u.high, share(u.low + t.low))

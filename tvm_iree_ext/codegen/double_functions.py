@@ -9,6 +9,9 @@ each is its relative error.
 
 from collections.abc import Callable
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvm_iree_ext.codegen import (
     double_angles,
     double_arcs,
@@ -20,7 +23,14 @@ from tvm_iree_ext.codegen import (
 )
 from tvm_iree_ext.codegen.math_calls import Rarely
 from tvm_iree_ext.codegen.polynomials import Expr
-from tvm_iree_ext.codegen.vector_functions import ATANH, CBRT, ERFC, EXPM1
+from tvm_iree_ext.codegen.vector_functions import (
+    ATANH,
+    BY_LIBRARY,
+    CBRT,
+    ERFC,
+    EXPM1,
+    is_vector_function,
+)
 
 LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.acos": double_arcs.acos,
@@ -46,3 +56,25 @@ LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     EXPM1: double_exponentials.expm1,
 }
 """Functions of their arguments, a Share, and whether a multiply-add is an instruction."""
+
+_MOST_CALLS = 32
+"""More calls than so many in a kernel are the C library's, since the code of each is long.
+
+A sort whose region takes sines has hundreds; with vector code for each it took 270 s to build.
+"""
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def leave_many_to_library(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Mark functions that have too many calls; before calls by name become operators."""
+    count = 0
+
+    def see(call: ir.Call) -> None:
+        nonlocal count
+        is_ours = getattr(call.op, "name", "") in LOWERINGS or is_vector_function(call)
+        count += is_ours and str(call.ty.dtype).startswith("float64")
+
+    tvm_ffi.structural_walk(func.body, (ir.Call, see))
+    return func.with_attr(BY_LIBRARY, True) if count > _MOST_CALLS else func

@@ -61,42 +61,16 @@ def as_of_tvm(call: ir.Call) -> ir.Call | None:
 BY_LIBRARY = "tvm_iree_ext.float64_by_library"
 """Attribute of a PrimFunc whose functions of float64 are the C library's."""
 
-_MOST_CALLS = 32
-"""More calls of functions of float64 than so many are the C library's, since each is long code.
-
-A sort whose region takes sines has hundreds; with vector code for each it took 270 s to build.
-"""
-
-_ARCS = "acos acosh asin asinh atan atan2"
-_OTHERS = "cos cosh erf log log10 log1p pow sin sinh tan"
-_LONG = {"prim.log2", *(f"tirx.{name}" for name in f"{_ARCS} {_OTHERS}".split())}
-"""TVM's operators whose vector code of float64 is long."""
-
-
-def _by_library(func: tirx.PrimFunc) -> bool:
-    """Whether functions of float64 are left to the C library."""
-    count = 0
-
-    def see(call: ir.Call) -> None:
-        nonlocal count
-        is_long = getattr(call.op, "name", "") in _LONG or is_vector_function(call)
-        if is_long and str(call.ty.dtype).startswith("float64"):
-            count += 1
-
-    tvm_ffi.structural_walk(func.body, (ir.Call, see))
-    return count > _MOST_CALLS
-
 
 @tirx.transform.prim_func_pass(opt_level=0)
 def name_vector_functions(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
     """Make operators that TVM vectorizes, before loops are vectorized."""
-    by_library = _by_library(func)
+    by_library = BY_LIBRARY in dict(func.attrs or {})
 
     def named(call: ir.Call) -> ir.Call:
-        is_left = by_library and str(getattr(call.ty, "dtype", "")) == "float64"
-        if is_left:
+        if by_library and str(getattr(call.ty, "dtype", "")) == "float64":
             return call
         if is_vector_function(call):
             operator = ir.Op.get(_BY_NAME[str(call.args[0].value)])
@@ -108,5 +82,4 @@ def name_vector_functions(
             return call
         return ir.Call(ir.Op.get(ours), list(call.args), ret_ty=call.ty)
 
-    func = with_body(func, tvm_ffi.structural_map(func.body, (ir.Call, named)))
-    return func.with_attr(BY_LIBRARY, True) if by_library else func
+    return with_body(func, tvm_ffi.structural_map(func.body, (ir.Call, named)))

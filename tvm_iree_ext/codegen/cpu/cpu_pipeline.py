@@ -14,6 +14,7 @@ from tvm_iree_ext.codegen.cpu.non_temporal_stores import define_streams
 from tvm_iree_ext.codegen.cpu.ordered_selects import order_selects
 from tvm_iree_ext.codegen.cpu.prefetch_levels import choose_caches
 from tvm_iree_ext.codegen.cpu.trusted_calls import drop_checks
+from tvm_iree_ext.codegen.double_functions import leave_many_to_library
 from tvm_iree_ext.codegen.flattening import flatten_buffers
 from tvm_iree_ext.codegen.loops_from_zero import begin_loops_at_zero
 from tvm_iree_ext.codegen.narrow_storage import keep_narrow_storage
@@ -105,6 +106,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),
         order_selects,
+        leave_many_to_library,
         name_vector_functions,
         lane_fallbacks.compare_words_for_nan,
         tirx.transform.VectorizeLoop(True),

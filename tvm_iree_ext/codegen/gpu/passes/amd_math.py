@@ -139,20 +139,13 @@ def _pow(x: Expr, y: Expr, share: Share) -> Expr:
     return tirx.Select(tirx.And(has_none, tirx.Not(is_whole)), const(math.nan), signed)
 
 
-def _copysign(x: Expr, y: Expr, share: Share) -> Expr:
-    kind = integer_of(x)
-    sign = constant(-(1 << (_form(x)[0].bits - 1)), kind)
-    size = tirx.reinterpret(kind, x) & tirx.bitwise_xor(sign, constant(-1, kind))
-    return tirx.reinterpret(str(x.ty.dtype), size | (tirx.reinterpret(kind, y) & sign))
-
-
 def _fma(x: Expr, y: Expr, z: Expr, share: Share) -> Expr:
     return tirx.call_llvm_pure_intrin(str(x.ty.dtype), "llvm.fma", x, y, z)
 
 
 _OF_BOTH: dict[str, Callable[..., Expr]] = {
     EXP2_OF_NEGATIVE: exp2_of_negative,
-    "copysign": _copysign,
+    "copysign": wide_math.copysign,
     "tanh": tanh,
 }
 _LOWERINGS: dict[str, dict[str, Callable[..., Expr]]] = {
