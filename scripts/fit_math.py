@@ -112,12 +112,9 @@ def _atanh_rest(z: mpmath.mpf) -> mpmath.mpf:
     return (mpmath.atanh(s) / s - 1) / z if z else mpmath.mpf(1) / 3
 
 
-def _atanh_third_rest(z: mpmath.mpf) -> mpmath.mpf:
+def _atanh_tail(z: mpmath.mpf) -> mpmath.mpf:
     """``(atanh(s) - s - s^3 / 3 - s^5 / 5) / s^7`` of ``z = s^2``."""
-    s = mpmath.sqrt(z)
-    if not z:
-        return mpmath.mpf(1) / 7
-    return (((mpmath.atanh(s) / s - 1) / z - mpmath.mpf(1) / 3) / z - mpmath.mpf(1) / 5) / z
+    return mpmath.nsum(lambda k: z**k / (2 * k + 7), [0, mpmath.inf])
 
 
 def _erf_rest(z: mpmath.mpf) -> mpmath.mpf:
@@ -149,11 +146,17 @@ def _atan_rest(z: mpmath.mpf) -> mpmath.mpf:
     return (mpmath.atan(t) / t - 1) / z if z else -mpmath.mpf(1) / 3
 
 
+def _atan_tail(z: mpmath.mpf) -> mpmath.mpf:
+    """``(atan(t) - t + t^3 / 3 - t^5 / 5 + t^7 / 7) / t^9`` of ``z = t^2``."""
+    return mpmath.nsum(lambda k: (-z) ** k / (2 * k + 9), [0, mpmath.inf])
+
+
 _T_LOW, _T_HIGH = 2 / 30.0, 2 / 2.46
 DOUBLE_FITS = (
     Fit("ATANH", _atanh_rest, 0.0, _LOG_END, 7),
     Fit("ATAN", _atan_rest, 0.0, _EIGHTH**2, 13),
-    Fit("ATANH_EXACT", _atanh_third_rest, 0.0, _LOG_END, 7),
+    Fit("ATANH_EXACT", _atanh_tail, 0.0, _LOG_END, 7),
+    Fit("ATAN_EXACT", _atan_tail, 0.0, _EIGHTH**2, 11),
     Fit("EXP", _expm1_third, -_LN2_2, _LN2_2, 10),
     Fit("SIN", _sin_rest, 0.0, _QUARTER_PI**2, 6),
     Fit("COS", _cos_rest, 0.0, _QUARTER_PI**2, 6),

@@ -15,6 +15,7 @@ from tvm import ir, tirx
 from tvm_iree_ext.codegen import (
     double_angles,
     double_arcs,
+    double_complex,
     double_errors,
     double_exponentials,
     double_logarithms,
@@ -31,6 +32,7 @@ from tvm_iree_ext.codegen.vector_functions import (
     EXPM1,
     is_vector_function,
 )
+from tvm_iree_ext.tir.power_rests import SIZE_REST, TURN_REST
 
 LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     "tirx.acos": double_arcs.acos,
@@ -54,6 +56,8 @@ LOWERINGS: dict[str, Callable[..., Expr | Rarely]] = {
     CBRT: double_roots.cbrt,
     ERFC: double_errors.erfc,
     EXPM1: double_exponentials.expm1,
+    SIZE_REST: double_complex.power_size_rest,
+    TURN_REST: double_complex.power_turn_rest,
 }
 """Functions of their arguments, a Share, and whether a multiply-add is an instruction."""
 

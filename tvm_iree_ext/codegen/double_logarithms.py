@@ -21,6 +21,7 @@ from tvm_iree_ext.codegen.float_words import (
     turned,
 )
 from tvm_iree_ext.codegen.math_calls import Share
+from tvm_iree_ext.codegen.odd_series import odd_series
 from tvm_iree_ext.codegen.polynomials import Expr, polynomial
 
 _ATANH = (  # 4.7e-16
@@ -36,18 +37,15 @@ _ATANH = (  # 4.7e-16
 _ATANH_EXACT = (  # 9.2e-16
     0.142857142857143,
     0.11111111111070296,
-    0.09090909113053357,
-    0.07692303192833917,
-    0.06667101122561793,
-    0.0586090343768066,
-    0.05783204604130035,
+    0.09090909113053217,
+    0.07692303192850192,
+    0.0666710112174712,
+    0.05860903455206089,
+    0.05783204478814987,
 )
 _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
 _LOG10_E = (0.4342944819032518, 1.098319650216765e-17)
 _LN2 = FORMATS["float64"].ln2
-
-_THIRD = (1 / 3, 1.850371707708594e-17)
-_THREE_FIFTHS = (0.6, 2.2204460492503132e-17)
 
 _TINY = 2.0**-27
 """Below it, asinh(x) and atanh(x) are x."""
@@ -155,27 +153,37 @@ def _reduced(x: Expr, share: Share) -> tuple[Expr, Expr]:
     return share(x * power_of_2(share(zero - more))), more
 
 
-def _log_of_1_and(pairs: DoubleDoubles, u: DoubleDouble, more: Expr) -> DoubleDouble:
-    """``log(1 + u) + more ln 2`` of what is above -1."""
+def _log_of_1_and(
+    pairs: DoubleDoubles, u: DoubleDouble, more: Expr, is_exact: bool = False
+) -> DoubleDouble:
+    """``log(1 + u) + more ln 2`` of what is above -1; to 2^-65 where that is asked for."""
     share, one = pairs.share, like(1.0, u.high)
     _, n = mantissa_and_exponent(share(one + u.high), share)
     power = share(power_of_2(n))
     above = pairs.add(pairs.sum(one, share(like(0.0, n) - power)), u)
     below = pairs.add(pairs.sum(one, power), u)
-    return _logarithm(pairs, above, below, share(n + more))
+    logarithm = _exact_logarithm if is_exact else _logarithm
+    return logarithm(pairs, above, below, share(n + more))
 
 
 def exact_logarithm(pairs: DoubleDoubles, x: Expr) -> DoubleDouble:
     """``log(x)`` to 2^-65, of what is positive and finite."""
-    share, one = pairs.share, like(1.0, x)
-    m, n = _mantissa_and_exponent_of_any(x, share)
-    s = pairs.quotient(pairs.of(share(m - one)), pairs.sum(one, m))
-    square = pairs.multiply(s, s)
-    cube = pairs.multiply(pairs.multiply(square, s), pairs.constant(*_THIRD, x))
-    fifth = pairs.multiply(pairs.multiply(cube, square), pairs.constant(*_THREE_FIFTHS, x))
-    seventh = fifth.high * like(5.0, x) * square.high * polynomial(square.high, _ATANH_EXACT)
-    tail = pairs.ordered_sum(fifth.high, share(fifth.low + seventh))
-    half = pairs.add(s, pairs.add(cube, tail))
+    one = like(1.0, x)
+    m, n = _mantissa_and_exponent_of_any(x, pairs.share)
+    return _exact_logarithm(pairs, pairs.of(pairs.share(m - one)), pairs.sum(one, m), n)
+
+
+def exact_logarithm_of_1_and(pairs: DoubleDoubles, u: DoubleDouble, more: Expr) -> DoubleDouble:
+    """``log(1 + u) + more ln 2`` to 2^-65, of what is above -1."""
+    return _log_of_1_and(pairs, u, more, is_exact=True)
+
+
+def _exact_logarithm(
+    pairs: DoubleDoubles, a: DoubleDouble, b: DoubleDouble, n: Expr
+) -> DoubleDouble:
+    """``2 atanh(a / b) + n ln 2`` to 2^-65, for ``a / b`` of at most 0.172."""
+    share = pairs.share
+    half = odd_series(pairs, pairs.quotient(a, b), 1, 2, _ATANH_EXACT)
     high, low = (like(part, n) for part in _LN2)
     total = pairs.ordered_sum(share(n * high), share(half.high + half.high))
     low_part = pairs.sum(share(n * low), share(half.low + half.low))

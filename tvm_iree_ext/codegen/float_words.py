@@ -41,6 +41,11 @@ def turned(x: Expr, sign: Expr) -> Expr:
     return float_of(tirx.bitwise_xor(words_of(x), sign))
 
 
+def is_negative(x: Expr) -> Expr:
+    """Whether the sign's bit is set, of -0 and NaN too."""
+    return words_of(x) < constant(0, integer_of(x))
+
+
 def clamped(x: Expr, most: float) -> Expr:
     """From ``-most`` to ``most``; NaN stays."""
     x = tirx.Select(x > like(most, x), like(most, x), x)

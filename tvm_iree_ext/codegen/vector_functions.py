@@ -8,9 +8,9 @@ an element with AVX2, and takes 3 as an operator of ours (384 x 512 by 512 x 140
 
 import tvm_ffi
 from tvm import ir, tirx
-from tvm.ir import _ffi_api
 
 from tvm_iree_ext.tir.function_body import with_body
+from tvm_iree_ext.tir.pure_operators import pure_operator
 
 ATANH, CBRT = "tvm_iree_ext.atanh", "tvm_iree_ext.cbrt"
 """Operators for the inverse hyperbolic tangent and the cube root."""
@@ -29,12 +29,9 @@ _FLOAT32_ALONE = ("tirx.copysign", "tirx.nearbyint", "tirx.rsqrt")
 
 _OF_TVM = {ours: name for name, ours in _OPERATORS.items()}
 _EXTERN = ir.Op.get("tirx.call_pure_extern")
-_PURE = 1  # TVM's CallEffectKind::kPure
 
 for _name in {*_BY_NAME.values(), *_OPERATORS.values()}:
-    _ffi_api.RegisterOp(_name, "A function of each element, computed by vector code.")
-    ir.register_op_attr(_name, "TVectorizable", True)
-    ir.register_op_attr(_name, "TCallEffectKind", _PURE)
+    pure_operator(_name, "A function of each element, computed by vector code.")
 
 
 def is_vector_function(call: ir.Call) -> bool:

@@ -34,6 +34,7 @@ from tvm_iree_ext.codegen.math_calls import Rarely, Share, replace_calls
 from tvm_iree_ext.codegen.polynomials import constant, polynomial
 from tvm_iree_ext.codegen.vector_functions import BY_LIBRARY, as_of_tvm, function_name
 from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.tir.power_rests import is_power_rest, without_rest
 from tvm_iree_ext.tir.rounded_bits import expanded, is_rounding
 
 Expr: TypeAlias = ir.Expr
@@ -366,6 +367,8 @@ def lower_vector_math(
             return expanded(call.args[0], share)
         if name in wide_math.LOWERINGS and dtype.partition("x")[0] == "float32":
             return wide_math.LOWERINGS[name](*call.args, share)
+        if by_library and is_power_rest(call):
+            return without_rest(call)
         if name in double_functions.LOWERINGS and dtype.partition("x")[0] == "float64":
             library = [_ANGLES[name]] if name in _ANGLES else []
             if by_library:

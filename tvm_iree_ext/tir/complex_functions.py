@@ -21,6 +21,7 @@ from tvm_iree_ext.tir.complex_arithmetic import (
     scaled_quotient,
     unbounded,
 )
+from tvm_iree_ext.tir.power_rests import power_rests
 from tvm_iree_ext.tir.tir_expressions import library_function, number
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
@@ -255,17 +256,34 @@ def tangent(a: Parts, keep: Keep) -> Parts:
 
 
 def power(a: Parts, b: Parts, keep: Keep) -> Parts:
-    """exp(b log a), whose error grows with the size of b log a; 1 where b is 0.
+    """exp(b log a); 1 where b is 0.
 
-    Of float32 it is computed in float64, where that growth does not show.
+    Its error would grow with the size of b log a.  Of float32 it is computed in float64, where that
+    does not show; of float64 the exponential is times 1 plus what the exponent is rounded by.
     """
     re, im = (keep(_wide(part)) for part in a)
     x, y = (keep(_wide(part)) for part in b)
     zero, one = number(0.0, re), number(1.0, re)
     size, turn = map(keep, logarithm((re, im), keep))
-    real, imag = exponential((keep(x * size - y * turn), keep(x * turn + y * size)), keep)
+    exponent = keep(x * size - y * turn), keep(x * turn + y * size)
+    real, imag = exponential(exponent, keep)
+    if str(a[0].ty.dtype) == "float64":
+        rests = tuple(map(keep, power_rests((re, im), (x, y), exponent)))
+        real, imag = _with_rests((keep(real), keep(imag)), rests)
     none = tirx.And(tirx.EQ(x, zero), tirx.EQ(y, zero))
     of_zero = tirx.And(tirx.EQ(re, zero), tirx.EQ(im, zero))
     real = tirx.Select(none, one, tirx.Select(of_zero, zero, real))
     imag = tirx.Select(tirx.Or(of_zero, none), zero, imag)
     return _narrow(real, a[0]), _narrow(imag, a[0])
+
+
+def _with_rests(value: Parts, rests: Parts) -> Parts:
+    """A number times 1 plus a small one; infinite parts and those that are 0 stay."""
+    (real, imag), (size, turn) = value, rests
+    zero = number(0.0, real)
+    stays = tirx.Or(_infinite(real), _infinite(imag))
+    is_real = tirx.Or(stays, tirx.EQ(imag, zero))
+    return (
+        tirx.Select(stays, real, real + (real * size - imag * turn)),
+        tirx.Select(is_real, imag, imag + (imag * size + real * turn)),
+    )

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvm_iree_ext.tir.pure_operators import pure_operator
 from tvm_iree_ext.tir.tvm_modules import ir, tirx
 
 BFLOAT16_BITS = "tvm_iree_ext.bfloat16_bits"
 """The operator: of float32, the nearest bfloat16 (ties to even; a NaN stays one) as uint16."""
 
-_PURE = 1  # TVM's CallEffectKind::kPure
 _QUIET_NAN = 0x7FC0
 
 
 def bfloat16_bits(value: ir.Expr) -> ir.Expr:
     """The call for a float32, or for a vector of them."""
-    return ir.Call(_operator(), [value], ret_ty=_like(value, "uint16").ty)
+    operator = pure_operator(BFLOAT16_BITS, "Rounds float32 to the bits of bfloat16.")
+    return ir.Call(operator, [value], ret_ty=_like(value, "uint16").ty)
 
 
 def is_rounding(node: Any) -> bool:
@@ -60,18 +61,3 @@ def _like(value: ir.Expr, dtype: str, number: int = 0) -> ir.Expr:
     lanes = int(value.ty.dtype.lanes)
     scalar = tirx.const(number, dtype)
     return tirx.Broadcast(scalar, lanes) if lanes > 1 else scalar
-
-
-def _operator() -> ir.Op:
-    """The operator, which the first call registers."""
-    from tvm.ir import _ffi_api
-
-    try:
-        return ir.Op.get(BFLOAT16_BITS)
-    except AttributeError:
-        pass
-    _ffi_api.RegisterOp(BFLOAT16_BITS, "Rounds float32 to the bits of bfloat16.")
-    ir.register_op_attr(BFLOAT16_BITS, "TVectorizable", True)
-    ir.register_op_attr(BFLOAT16_BITS, "TScriptPrinterName", "bfloat16_bits")
-    ir.register_op_attr(BFLOAT16_BITS, "TCallEffectKind", _PURE)
-    return ir.Op.get(BFLOAT16_BITS)

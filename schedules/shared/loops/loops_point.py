@@ -30,8 +30,8 @@ from tvm_iree_ext.schedules.shared.loops.loops_nests import (
     substitute,
     uses,
 )
+from tvm_iree_ext.tir.pure_operators import is_pure_operator
 from tvm_iree_ext.tir.purity import is_guard
-from tvm_iree_ext.tir.rounded_bits import is_rounding
 
 # Calls that are compiled for vectors; others, of the C library for one, are not.  Of 16-bit floats
 # these are fewer.
@@ -49,7 +49,7 @@ _OF_VECTORS = _OF_HALF | {ir.Op.get(name) for name in _WHOLE.split()}
 
 
 def _has_vectors(call: ir.Call) -> bool:
-    if is_rounding(call):
+    if is_pure_operator(call):
         return True
     is_half = any("float16" in str(getattr(one.ty, "dtype", "")) for one in (call, *call.args))
     return call.op in (_OF_HALF if is_half else _OF_VECTORS) or is_vector_function(call)

@@ -26,6 +26,7 @@ from tvm_iree_ext.codegen.gpu.passes.compact_buffers import compact_buffers
 from tvm_iree_ext.codegen.gpu.passes.merged_shared import merge_shared
 from tvm_iree_ext.codegen.gpu.passes.move_words import move_words
 from tvm_iree_ext.codegen.gpu.passes.permute_bytes import permute_bytes
+from tvm_iree_ext.codegen.gpu.passes.power_rests import leave_out_power_rests
 from tvm_iree_ext.codegen.gpu.passes.privatize import privatize_local, unroll_local_indexing
 from tvm_iree_ext.codegen.gpu.passes.rounded_words import lower_rounded_bits
 from tvm_iree_ext.codegen.gpu.passes.shared_quotients import share_quotients
@@ -42,6 +43,7 @@ def _passes(target: Target) -> list[Any]:
     """TVM's passes in TVM's order, for a target that has async copies or not."""
     cuda = target.kind.name == "cuda"
     return [
+        *([leave_out_power_rests] if cuda else []),
         begin_loops_at_zero,
         s_tir.transform.CanonicalizeLoop(),
         s_tir.transform.LowerCrossThreadReduction(),

@@ -122,15 +122,32 @@ def library_name(name: str) -> str:
 
 
 def fused(a: Value, b: Value, c: Value) -> Value:
-    """``a * b + c``, rounded once."""
+    """``a * b + c``, rounded once; of float64 nearly so, with 64 digits of the sum."""
 
     def compute(a: Any, b: Any, c: Any) -> Any:
         kind = np.result_type(a)
-        wide = np.float64 if kind.itemsize <= 4 else np.longdouble
-        product = np.asarray(a).astype(wide) * np.asarray(b).astype(wide)
-        return (product + np.asarray(c).astype(wide)).astype(kind)
+        if kind.itemsize > np.float32().itemsize:
+            return _fused_doubles(*map(np.asarray, (a, b, c)))
+        product = np.asarray(a).astype(np.float64) * np.asarray(b).astype(np.float64)
+        return (product + np.asarray(c).astype(np.float64)).astype(kind)
 
     return apply(compute, a, b, c)
+
+
+_HALF_BITS = 21  # what is left of a float64's 53 digits behind 32, whose products are exact
+
+
+def _fused_doubles(a: Any, b: Any, c: Any) -> Any:
+    """By products of halves, of which the largest meets ``c`` first: there all may cancel."""
+    plain = a * b + c
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    total = ((a_high * b_high + c) + a_high * b_low) + a_low * b_high + a_low * b_low
+    return np.where(np.isfinite(plain), total.astype(np.float64), plain)
+
+
+def _halves(a: Any) -> tuple[Any, Any]:
+    high = (a.view(np.int64) & np.int64(-1 << _HALF_BITS)).view(np.float64)
+    return high.astype(np.longdouble), (a - high).astype(np.longdouble)
 
 
 def least(a: Value, b: Value) -> Value:
