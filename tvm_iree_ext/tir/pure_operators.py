@@ -1,5 +1,7 @@
 """Operators of this package: pure functions of each element, which TVM vectorizes."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tvm_iree_ext.tir.tvm_modules import ir
