@@ -43,6 +43,11 @@ class MmaIntrins(MmaTile):
                 f"{self.mma.name}: has no TensorIntrins: elements of some formats lie across bytes;"
                 " products with scales pack them"
             )
+        if self.mma.kind == "scaled" and self.mma.vendor == "nvidia":
+            raise TargetError(
+                f"{self.mma.name}: has no TensorIntrins: scales of several instructions share"
+                " registers; products with scales put them there"
+            )
         super().__post_init__()
 
     @property

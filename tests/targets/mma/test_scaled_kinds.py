@@ -77,6 +77,65 @@ def test_a_lane_has_a_block_of_what_is_below_8_bits(name):
             )
 
 
+# NVIDIA's, by CUTLASS's mma_traits_sm120.hpp: extents and strides of a lane's digits, and of those
+# of its elements, whose sum is a place in A, B or their scales, column by column.
+CUTLASS = {
+    32: {
+        "lhs": ([(4, 64), (8, 1)], [(4, 16), (2, 8), (2, 256)]),
+        "rhs": ([(4, 32), (8, 1)], [(4, 8), (2, 128)]),
+    },
+    64: {
+        "lhs": ([(4, 128), (8, 1)], [(8, 16), (2, 8), (2, 512)]),
+        "rhs": ([(4, 64), (8, 1)], [(8, 8), (2, 256)]),
+    },
+    "lhs_scale": [(2, 8), (2, 0), (8, 1)],
+    "rhs_scale": [(4, 0), (8, 1)],
+}
+NVIDIA = [mma for mma in mma_table().values() if mma.kind == "scaled" and mma.vendor == "nvidia"]
+
+
+def places(digits):
+    """The sum of digits times strides for each number, the first digit the fastest."""
+    at = np.zeros(1, int)
+    for extent, stride in digits:
+        at = (at + stride * np.arange(extent)[:, None]).ravel()
+    return at
+
+
+@pytest.mark.parametrize("kind", NVIDIA, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("side", ["lhs", "rhs"])
+def test_nvidias_lanes_are_those_of_cutlass(kind, side):
+    operand, lines = kind.operand(side), {"lhs": 16, "rhs": 8}[side]
+    dims = list(operand.dims)
+    at = operand.coordinates(32)
+    k = at[..., dims.index("Ks")] * kind.scale_block + at[..., dims.index("Kb")]
+    line = at[..., dims.index("M" if side == "lhs" else "N")]
+    lanes, elements = CUTLASS[kind.k][side]
+    want = places(lanes)[:, None] + places(elements)
+    np.testing.assert_array_equal(line + lines * k, want)
+
+    scale = kind.operand(f"{side}_scale")
+    held = scale.coordinates(32)
+    own = held[..., scale.dims.index("M" if side == "lhs" else "N")]
+    rows = np.broadcast_to(places(CUTLASS[f"{side}_scale"])[:, None], own.shape)
+    np.testing.assert_array_equal(own, rows)
+    assert (held[..., scale.dims.index("Ks")] == np.arange(kind.k // kind.scale_block)).all()
+
+
+@pytest.mark.parametrize("formats", PAIRS, ids="-".join)
+def test_sm_120a_has_all_formats_in_bytes_and_4_bits_with_twice_the_depth(formats):
+    found = scaled_kinds("sm_120a", *formats)
+    is_small = set(formats) == {"f4e2m1fn"}
+    assert [kind.k for kind in found] == [64, 32][not is_small :]
+    for kind in found:
+        assert mma_kind(kind.name) == kind
+        assert (kind.operand("lhs").registers, kind.operand("rhs").registers) == (4, 2)
+    assert [kind.k for kind in scaled_kinds("sm_120a", *formats, "ue4m3")] == [64][: int(is_small)]
+    assert not scaled_kinds("sm_120", *formats)
+
+
 def test_they_have_no_tensor_intrins():
+    with pytest.raises(TargetError, match="scales of several instructions share registers"):
+        mma_intrins("NV_MMA_SCALE_F32_16x8x64_B16")
     with pytest.raises(TargetError, match="lie across bytes; products with scales pack them"):
         mma_intrins("MFMA_SCALE_F32_16x16x128_B32_F6E2M3FN_F4E2M1FN")

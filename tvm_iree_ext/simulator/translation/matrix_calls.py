@@ -7,6 +7,7 @@ from tvm.target import codegen as llvm
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.matrix_instructions import (
+    chosen_scales,
     kinds_of_llvm,
     kinds_of_ptx,
     ldmatrix,
@@ -18,7 +19,7 @@ from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dty
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
-from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS, scaled_name
+from tvm_iree_ext.targets.mma.scaled_kinds import FUNCTIONS, SCALE_FORMATS, scaled_name
 
 
 def words_of(operand: MmaOperand | None) -> int:
@@ -110,6 +111,26 @@ def _function(tr: Expressions, node: Any) -> Code:
     if kinds and kinds[0].kind == "virtual_sparse":
         return _sparse(tr, node, kinds)
     return _amd(tr, node, list(node.args[1:]), kinds, name)
+
+
+@value_calls.extern(FUNCTIONS)
+def _nvidia_scaled(tr: Expressions, node: Any) -> Code:
+    """A, B and C, and for each scale a word, the byte in it, and which lanes of four have it."""
+    mma = mma_kind(node.name.removeprefix(FUNCTIONS))
+    a, b, c, *chosen = node.args
+    scales = []
+    for side, (word, byte, thread) in zip(("lhs", "rhs"), (chosen[:3], chosen[3:]), strict=True):
+        scale = mma.operand(f"{side}_scale")
+        across = scale.element_split_lanes
+        number = tr.scalar(tr(word), "uint32")
+        choice = f"{int(byte.value)}, {int(thread.value)}, {across}"
+        function = tr.emitter.object(("chosen scales",), chosen_scales, "chosen_scales")
+        scales.append(tr.emitter.here(f"{function}({number}, rt.lanes, {choice})", False).text)
+    texts = (operand_values(tr, [a]), operand_values(tr, [b]), operand_values(tr, [c]))
+    result = _execute(tr, mma, texts, f"([{scales[0]}], [{scales[1]}])")
+    dtype = dtype_of(node)
+    kind = tr.dtype(element_type(dtype))
+    return tr.emitter.here(f"vector_of({result}, {lanes_of(dtype)}, {kind})", False)
 
 
 @value_calls.intrinsic("amdgcn.smfmac.*")
