@@ -16,7 +16,8 @@ from tvm_iree_ext.targets.names import make_target
 ROWS = [
     row
     for row in mma_table().values()
-    if row.kind not in ("warpgroup", "opaque") and (row.vendor, row.kind) != ("nvidia", "scaled")
+    if row.kind not in ("warpgroup", "opaque")
+    and (row.lhs_scale is None or row.lhs_scale.lane_replication == 1)
 ]
 AMD = [row for row in ROWS if row.vendor == "amd"]
 NVIDIA = [row for row in ROWS if row.vendor == "nvidia"]

@@ -34,9 +34,10 @@ _FORMATS = {tvm_dtype(name): name for name in SCALE_FORMATS}
 _MOST_GROUPS = 65535  # workgroups along y
 _DEPTHS = (512, 256, 128)  # of a step, the last the usual one
 _READ_SHARE = 8  # of a lane's registers one in so many is for what is read, in a deeper step
-# Rows and columns of a workgroup, and its subgroups along both; the larger the less is read.
+# By the lanes of a subgroup, rows and columns of a workgroup, and its subgroups along both; the
+# larger the less is read.
 _TILES = {
-    "amd": (
+    64: (
         ((256, 256), (2, 2)),
         ((128, 256), (2, 2)),
         ((128, 128), (2, 2)),
@@ -48,7 +49,8 @@ _TILES = {
         ((16, 64), (1, 4)),
         ((16, 16), (1, 1)),
     ),
-    "nvidia": (
+    32: (
+        ((128, 256), (2, 4)),
         ((128, 128), (2, 4)),
         ((128, 64), (2, 2)),
         ((64, 128), (2, 4)),
@@ -98,7 +100,7 @@ class ScaledProducts:
         return min(self._configs(kind), key=cost).lowering()
 
     def _configs(self, kind: Mma) -> Iterator[ScaledConfig]:
-        for (rows, columns), (down, across) in _TILES[kind.vendor]:
+        for (rows, columns), (down, across) in _TILES[kind.subgroup_size]:
             if rows % (down * kind.m) == 0 and columns % (across * kind.n) == 0:
                 depth = self._depth(rows + columns, down * across * kind.subgroup_size)
                 config = ScaledConfig(SCALED, rows, columns, depth, down, across, kind.name)

@@ -1,8 +1,9 @@
 """What a product of blocks with scales leaves to the vendor's instructions.
 
-AMD      a lane loads its two runs of an operand; its scales are a byte of a register
-NVIDIA   8x8 matrices of words are loaded by ``ldmatrix``; a word has the scales of several
-         instructions along K, and lanes that would have the same ones have those of other tiles
+On AMD's chips a lane loads its runs of an operand; its scales are a byte of a register, or, on
+gfx1250, all along K.  On NVIDIA's, 8x8 matrices of words are loaded by ``ldmatrix``, and a word has
+the scales of several instructions along K.  Lanes that would have the same scales have those of
+other tiles.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from tvm_iree_ext.intrin import amd, fragments, nvidia
 from tvm_iree_ext.intrin.nvidia_scaled import ChosenScales, scaled_call
 from tvm_iree_ext.schedules.gpu.emit.lanes import vector
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
+
+_RUN = 16  # elements
 
 Word = Callable[[Any, Any], Any]
 """The place of a word in shared memory, of a row of the instruction and a byte of its K."""
@@ -34,7 +37,7 @@ class ScalePlaces:
     count: int
     instructions: int
     tiles: int
-    _lanes: int  # of a tile, that follow each other
+    _stride: int  # lanes from those of a tile to those of the next
 
     @staticmethod
     def of(scale: MmaOperand) -> "ScalePlaces":
@@ -42,9 +45,7 @@ class ScalePlaces:
         own = scale.elements_per_lane
         k = scale.dims.index("Ks")
         together = 4 // own if scale.lane_replication > 1 and scale.thread[k] == 1 else 1
-        return ScalePlaces(
-            own * together, together, scale.lane_replication, scale.element_split_lanes
-        )
+        return ScalePlaces(own * together, together, scale.lane_replication, scale.replica_stride)
 
     def registers(self, tiles: int, k_tiles: int) -> int:
         """Of a lane, for so many tiles and instructions along K."""
@@ -59,7 +60,7 @@ class ScalePlaces:
         words = -(-k_tiles // self.instructions)
         tile: Any = register // words * self.tiles
         if self.tiles > 1:
-            tile = tile + lane // self._lanes % self.tiles
+            tile = tile + lane // self._stride % self.tiles
         return tile, register % words * self.instructions
 
     def chosen(self, word: Any, tile: int, k_tile: int) -> ChosenScales:
@@ -89,26 +90,27 @@ class _Amd:
 
     def fragment(self, side: str, shared: Any, word: Word, lane: Any) -> Any:
         operand = self.mma.operand(side)
-        half = operand.elements_per_lane // 2
         runs = []
-        for register in (0, half):
+        for register in range(0, operand.elements_per_lane, _RUN):
             index = dict(
                 zip(operand.dims, fragments.coords(operand, lane, None, register), strict=True)
             )
             k = index["Ks"] * self.mma.scale_block + index["Kb"]
             runs.append(word(index["M" if side == "lhs" else "N"], k * operand.slot_bits // 8))
-        words = operand.registers // 2  # of a run
+        words = _RUN * operand.slot_bits // 32
         if words == 4:
             parts = [shared[vector(run, words)] for run in runs]
-        else:  # side by side; as wide as rows are aligned
+        else:  # two side by side; as wide as rows are aligned
             width = 4 if words == 2 else 2
-            parts = [shared[vector(runs[0] + at, width)] for at in range(0, 2 * words, width)]
+            places = [run + at for run in runs[::2] for at in range(0, 2 * words, width)]
+            parts = [shared[vector(place, width)] for place in places]
         if len(parts) == 1:
             return I.Bind(parts[0])
         return I.Bind(tirx.Shuffle(parts, list(range(operand.registers))))
 
     def multiplied(self, a: Any, b: Any, c: Any, scales: tuple[ChosenScales, ChosenScales]) -> Any:
-        return amd.call(self.mma, a, b, c, [one.word for one in scales])
+        words, halves = [one.word for one in scales], [one.thread for one in scales]
+        return amd.call(self.mma, a, b, c, words, halves)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ def test_a_chip_has_both_shapes_of_all_formats(formats):
     kinds = scaled_kinds("gfx950", *formats)
     assert [(kind.m, kind.n, kind.k) for kind in kinds] == [(16, 16, 128), (32, 32, 64)]
     assert not scaled_kinds("gfx942", *formats)
+    assert [(kind.m, kind.n, kind.k) for kind in scaled_kinds("gfx1250", *formats)] == [
+        (16, 16, 128)
+    ]
     for kind in kinds:
         assert mma_kind(kind.name) == kind
         registers = {"f8": 8, "f6": 6, "f4": 4}
@@ -120,6 +123,31 @@ def test_nvidias_lanes_are_those_of_cutlass(kind, side):
     rows = np.broadcast_to(places(CUTLASS[f"{side}_scale"])[:, None], own.shape)
     np.testing.assert_array_equal(own, rows)
     assert (held[..., scale.dims.index("Ks")] == np.arange(kind.k // kind.scale_block)).all()
+
+
+def test_gfx1250_multiplies_what_probes_found():
+    """AMD's FPSan: which lane and element of 8 bits, and of fewer, meet as ``label``, and a scale.
+
+    A label's bits are an element's place in the order of that program, not along K.
+    """
+    (kind,) = scaled_kinds("gfx1250", "f8e5m2", "f6e2m3fn")
+    labels = np.arange(128)
+    bit = [labels >> at & 1 for at in range(7)]
+    of_8 = 16 * bit[2], bit[0] + 2 * bit[1] + 4 * bit[3] + 8 * bit[4] + 16 * bit[5] + 32 * bit[6]
+    below = 16 * bit[5], bit[0] + 2 * bit[1] + 4 * bit[3] + 8 * bit[4] + 16 * bit[2] + 32 * bit[6]
+    places = []
+    for side, (half, element) in (("lhs", of_8), ("rhs", below)):
+        operand = kind.operand(side)
+        at = operand.coordinates(32)
+        k = at[..., operand.dims.index("Ks")] * 32 + at[..., operand.dims.index("Kb")]
+        places.append(k[half + 3, element])
+        assert (at[half + 3, element, operand.dims.index("M" if side == "lhs" else "N")] == 3).all()
+    np.testing.assert_array_equal(*places)
+    np.testing.assert_array_equal(places[0] // 32, labels >> 5)  # the byte of its scale
+    scale = kind.operand("lhs_scale")
+    assert scale.coordinates(32)[3].tolist() == scale.coordinates(32)[19].tolist()
+    assert scale.coordinates(32)[3].tolist() == [[3, byte] for byte in range(4)]
+    assert scale.replica_stride == 16
 
 
 @pytest.mark.parametrize("formats", PAIRS, ids="-".join)

@@ -316,13 +316,16 @@ class MatrixInstruction:
             )
 
 
-def chosen_scales(words: Value, lanes: int, byte: int, thread: int, across: int) -> Value:
-    """Words whose lowest bytes are the scales that PTX's selectors choose, in each lane.
+def chosen_scales(
+    words: Value, lanes: int, byte: int, thread: int, replicas: int, stride: int
+) -> Value:
+    """Words whose lowest bytes are the scales that an instruction's selectors choose, in each lane.
 
-    Of four lanes, ``across`` that follow one another have them: PTX ISA, "Block Scaling".
+    Of lanes that would hold the same scales, so many ``stride`` from each other, it takes those of
+    one: PTX ISA, "Block Scaling"; of gfx1250 those of one half.
     """
     lane = np.arange(lanes)
-    source = lane // 4 * 4 + thread * across + lane % across
+    source = lane + (thread - lane // stride % replicas) * stride
 
     def chosen(array: np.ndarray) -> np.ndarray:
         return np.asarray(array[source] >> np.uint32(8 * byte))

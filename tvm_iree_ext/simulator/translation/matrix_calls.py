@@ -1,7 +1,10 @@
 """Calls of matrix instructions: PTX's ``mma`` and ``ldmatrix``, LLVM's ``mfma`` and ``wmma``."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from tvm import tirx
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import SimulationError
@@ -118,16 +121,40 @@ def _nvidia_scaled(tr: Expressions, node: Any) -> Code:
     """A, B and C, and for each scale a word, the byte in it, and which lanes of four have it."""
     mma = mma_kind(node.name.removeprefix(FUNCTIONS))
     a, b, c, *chosen = node.args
+    return _with_words(tr, node, mma, (a, b, c), (chosen[:3], chosen[3:]))
+
+
+@value_calls.intrinsic("amdgcn.wmma.scale.*")
+def _wmma_scaled(tr: Expressions, node: Any) -> Code:
+    """Formats before A and B; a half of the lanes, a type and a word for each scale."""
+    left, a, right, b, _, c, *chosen = node.args[1:]
+    name = str(llvm.llvm_get_intrinsic_name(int(node.args[0].value)))
+    names = {code: one for one, code in SCALE_FORMATS.items()}
+    kinds = [row for row in kinds_of_llvm(name) if not tr.chip or row.on(tr.chip)]
+    if not kinds or any(int(chosen[at].value) for at in (1, 4)):
+        raise SimulationError(f"the simulator knows scales of E8M0 here, not {node}")
+    formats = [names[int(code.value)] for code in (left, right)]
+    zero = tirx.const(0, "int32")
+    scales = [(word, zero, half) for half, word in ((chosen[0], chosen[2]), (chosen[3], chosen[5]))]
+    mma = mma_kind(scaled_name(kinds[0].name, *formats))
+    return _with_words(tr, node, mma, (a, b, c), scales)
+
+
+def _with_words(
+    tr: Expressions, node: Any, mma: Mma, operands: Sequence[Any], chosen: Sequence[Any]
+) -> Code:
+    """A call with words of scales, the byte of each, and which lanes of those alike have it."""
     scales = []
-    for side, (word, byte, thread) in zip(("lhs", "rhs"), (chosen[:3], chosen[3:]), strict=True):
+    for side, (word, byte, thread) in zip(("lhs", "rhs"), chosen, strict=True):
         scale = mma.operand(f"{side}_scale")
-        across = scale.element_split_lanes
-        number = tr.scalar(tr(word), "uint32")
-        choice = f"{int(byte.value)}, {int(thread.value)}, {across}"
+        number = f"bits({tr.scalar(tr(word), dtype_of(word))}, {tr.dtype(np.dtype(np.uint32))})"
+        choice = f"{int(byte.value)}, {int(thread.value)}"
+        alike = f"{scale.lane_replication}, {scale.replica_stride}"
         function = tr.emitter.object(("chosen scales",), chosen_scales, "chosen_scales")
-        scales.append(tr.emitter.here(f"{function}({number}, rt.lanes, {choice})", False).text)
-    texts = (operand_values(tr, [a]), operand_values(tr, [b]), operand_values(tr, [c]))
-    result = _execute(tr, mma, texts, f"([{scales[0]}], [{scales[1]}])")
+        text = f"{function}({number}, rt.lanes, {choice}, {alike})"
+        scales.append(tr.emitter.here(text, False).text)
+    a, b, c = (operand_values(tr, [one]) for one in operands)
+    result = _execute(tr, mma, (a, b, c), f"([{scales[0]}], [{scales[1]}])")
     dtype = dtype_of(node)
     kind = tr.dtype(element_type(dtype))
     return tr.emitter.here(f"vector_of({result}, {lanes_of(dtype)}, {kind})", False)

@@ -112,6 +112,15 @@ class MmaOperand:
         return 32 * self.registers // self.elements_per_lane
 
     @property
+    def replica_stride(self) -> int:
+        """Lanes from one that holds an element to the next that does; 1 where there is none."""
+        held = self.coordinates(
+            prod(self.thread) * self.element_split_lanes * self.lane_replication
+        )
+        alike = np.flatnonzero((held == held[0]).all(axis=(1, 2)))
+        return int(alike[1]) if len(alike) > 1 else 1
+
+    @property
     def extents(self) -> Ints:
         """The extent of each dimension of one instruction."""
         tiles = (self.subgroup, self.outer, self.thread, self.element)

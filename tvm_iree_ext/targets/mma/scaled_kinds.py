@@ -3,10 +3,10 @@
 A row of the table is of one format; the name of another kind goes on with its two, as in
 ``MFMA_SCALE_F32_16x16x128_B32_F8E4M3FN_F4E2M1FN``.
 
-AMD's rows are of 4-bit floats.  A lane has 32 elements of a row of A.  Those below 8 bits lie side
-by side, and are a block; of 8 bits there are two runs of 16, half of K from each other, each of
-which is half of a block.  A block's scale is at the same lane for all formats, whether or not that
-lane has its elements.
+AMD's rows are of 4-bit floats.  A lane has 32 elements of a row of A, or twice 32.  Those below 8
+bits lie side by side, and are a block; of 8 bits there are two runs of 16 for each 32, each of
+which is half of another block.  A block's scale is at the same lane for all formats, whether or not
+that lane has its elements.
 
 NVIDIA's instruction of K 32 has each element in a byte, at the places of 8-bit floats; those of K
 64 take 4-bit floats alone, eight to a register.
@@ -16,6 +16,9 @@ places for each format, and ``scale_mapping_*.txt`` what a program printed of wh
 each element of 8 bits met;
 "Matrix Core Programming on AMD CDNA3 and CDNA4" (AMD, 2025), sections 5.4 and 5.5, for 8 and 4
 bits and the numbers of formats; LLVM's verifier of ``llvm.amdgcn.mfma.scale`` for the registers.
+Of gfx1250's: Triton's layouts of ``amd_wmma`` of version 3 and of its scales, and what AMD's FPSan
+found by probes on the chip (``wmma_scale_f8f6f4_gfx1250_test.cpp`` and
+``wmma_16x16x128_f8f6f4_gfx1250_test.cpp``).
 Of NVIDIA's: PTX ISA, "Block Scaling for mma.sync" and the fragments of ``mma.m16n8k32`` and
 ``mma.m16n8k64``; CUTLASS, ``cute/atom/mma_traits_sm120.hpp``, for the lanes of elements and scales
 and for the place of 4 bits in a byte.
@@ -43,7 +46,6 @@ _PTX_TYPES = {
     "f4e2m1fn": "e2m1",
 }
 
-_HELD = 32  # elements of a lane, and of a block
 _RUN = 16  # side by side, of 8 bits
 
 
@@ -106,7 +108,7 @@ def _operand(operand: MmaOperand, dtype: str) -> MmaOperand:
     made = replace(
         operand,
         dtype=dtype,
-        registers=_HELD * bits // 32,
+        registers=operand.elements_per_lane * bits // 32,
         packing=f"element e at bit {bits} * e of a lane's registers, the lowest first",
     )
     if bits < 8:
@@ -121,7 +123,7 @@ def _operand(operand: MmaOperand, dtype: str) -> MmaOperand:
 
     return replace(
         made,
-        outer=along(operand.outer, _HELD // _RUN, 1),
+        outer=along(operand.outer, 2 * operand.outer[blocks], 1),
         thread=along(operand.thread, lanes // 2, 2),
         tstrides=along(operand.tstrides, 2 * stride, stride),
         element=along(operand.element, 1, _RUN),
