@@ -15,7 +15,12 @@ from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 from tvm_iree_ext.targets.names import make_target
 
-ROWS = [row for row in mma_table().values() if row.kind not in ("warpgroup", "opaque")]
+ROWS = [
+    row
+    for row in mma_table().values()
+    if row.kind not in ("warpgroup", "opaque")
+    and (row.lhs_scale is None or row.lhs_scale.lane_replication == 1)
+]
 STEPS = 2
 
 

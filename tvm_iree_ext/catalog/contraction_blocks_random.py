@@ -3,6 +3,7 @@
 Where a chip's instructions take scales, these are what they multiply.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from tvm_iree_ext.ops.base.maps import map_text
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.ops.families.contraction.factors import SIDES, scales_of
 
-_MX = tuple(one for one, form in reference.block_scaled.FORMATS.items() if form[2] == 32)
+_FORMATS = reference.block_scaled.FORMATS
+_MX = tuple(one for one, form in _FORMATS.items() if form[2] == 32)
 _ROWS = (1, 2, 5, 15, 16, 17, 31, 33, 48, 65, 130)
 _BLOCKS = (1, 2, 3, 4, 5, 8, 9)
 _MOST_PRODUCTS = 1_500_000
@@ -25,13 +27,19 @@ _B, _M, _N, _KS, _KB = range(5)
 _DIMS = {"lhs": (_B, _M, _KS, _KB), "rhs": (_B, _N, _KS, _KB)}
 
 
-def random_of_blocks(rng: np.random.Generator) -> tuple[Contraction, dict[str, Any]]:
-    """One operand or both with scales, a batch or none, either order of lhs and rhs."""
+def random_of_blocks(
+    rng: np.random.Generator, formats: Sequence[str] = _MX
+) -> tuple[Contraction, dict[str, Any]]:
+    """One operand or both with scales, a batch or none, either order of lhs and rhs.
+
+    ``formats`` have blocks of one size.
+    """
+    block = _FORMATS[formats[0]][2]
     while True:
         extents = [pick(rng, (1, 1, 2, 3)), pick(rng, _ROWS), pick(rng, _ROWS), pick(rng, _BLOCKS)]
-        if np.prod(extents) * 32 <= _MOST_PRODUCTS:
+        if np.prod(extents) * block <= _MOST_PRODUCTS:
             break
-    extents.append(32)
+    extents.append(block)
     result = (_B, *((_M, _N) if rng.random() < 0.8 else (_N, _M)))
     scaled = pick(rng, (SIDES, SIDES, SIDES[:1], SIDES[1:]))
     operands: dict[str, Any] = {}
@@ -39,7 +47,7 @@ def random_of_blocks(rng: np.random.Generator) -> tuple[Contraction, dict[str, A
         shape = [extents[dim] for dim in _DIMS[side]]
         numbers = rng.standard_normal(shape) * np.exp2(rng.integers(-8, 2, (*shape[:-1], 1)))
         lines = numbers.reshape(*shape[:-2], -1)
-        elements, scales, _ = reference.block_scaled.quantized(lines, pick(rng, _MX))
+        elements, scales, _ = reference.block_scaled.quantized(lines, pick(rng, formats))
         operands[side] = elements
         if side in scaled:
             operands[scales_of(side)] = scales

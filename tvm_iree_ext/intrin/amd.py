@@ -65,18 +65,29 @@ def spread(mma: Mma) -> bool:
     return mma.c in ("f16", "bf16") and 16 * acc.elements_per_lane < 32 * acc.registers
 
 
-def call(mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any] = ()) -> Any:
+def call(
+    mma: Mma,
+    a: Any,
+    b: Any,
+    c: Any,
+    scales: Sequence[Any] = (),
+    halves: Sequence[int] = (0, 0),
+) -> Any:
     """The accumulator after the instruction: an expression of the type of ``c``.
 
     Args:
         mma: a native or scaled kind of AMD's.
         a, b, c: vectors of a lane's registers, in the instruction's order.
-        scales: of A and of B, for a scaled kind: a byte each.
+        scales: of A and of B, for a scaled kind: a byte each, or a word of those along K.
+        halves: of the lanes, that have the scales of A and of B where both halves could.
     """
     a_type, b_type, c_type = map(_as_words, ir_types(mma))
     held_type = str(c.ty.dtype)
     count = mma.operand("acc").elements_per_lane
-    scales = [tirx.Cast("int32", _as(scale, "uint8")) for scale in scales]
+    if mma.kind == "scaled" and mma.operand("lhs_scale").elements_per_lane == 1:
+        scales = [tirx.Cast("int32", _as(scale, "uint8")) for scale in scales]
+    else:
+        scales = [_as(scale, "int32") for scale in scales]
     a, b = _as(a, a_type), _as(b, b_type)
     if spread(mma):
         c = _as(c, f"{c_type.partition('x')[0]}x{count}")
@@ -86,7 +97,9 @@ def call(mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any] = ()) -> Any:
     if _takes_bfloat(mma):
         result = tirx.call_pure_extern(c_type, bfloat_function(mma), a, b, c)
     else:
-        result = tirx.call_llvm_pure_intrin(c_type, mma.llvm, *_arguments(mma, a, b, c, scales))
+        result = tirx.call_llvm_pure_intrin(
+            c_type, mma.llvm, *_arguments(mma, a, b, c, scales, halves)
+        )
     if spread(mma):
         result = tirx.Shuffle([result], [2 * register for register in range(count)])
     return _as(result, held_type)
@@ -207,14 +220,19 @@ def _as(value: Any, dtype: str) -> Any:
     return value if str(value.ty.dtype) == dtype else tirx.reinterpret(dtype, value)
 
 
-def _arguments(mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any]) -> list[Any]:
+def _arguments(
+    mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any], halves: Sequence[int]
+) -> list[Any]:
     name = str(mma.llvm)
     zero, no, yes = (tirx.const(v, d) for v, d in ((0, "int32"), (0, "bool"), (1, "bool")))
-    if name.startswith("llvm.amdgcn.mfma.scale."):
-        codes = mma.format_codes or dict.fromkeys(("cbsz_A", "blgp_B"), SCALE_FORMATS[mma.a])
-        formats = [tirx.const(codes[key], "int32") for key in ("cbsz_A", "blgp_B")]
+    if ".scale." in name:
+        formats = [tirx.const(SCALE_FORMATS[one], "int32") for one in (mma.a, mma.b)]
         left, right = scales or (zero, zero)
-        return [a, b, c, *formats, zero, left, zero, right]
+        if name.startswith("llvm.amdgcn.mfma."):
+            return [a, b, c, *formats, zero, left, zero, right]
+        first, second = (tirx.const(half, "int32") for half in halves)
+        given = [first, zero, left, second, zero, right, no, no]  # zero: scales are of E8M0
+        return [formats[0], a, formats[1], b, tirx.const(0, "int16"), c, *given]
     if name.startswith("llvm.amdgcn.mfma."):
         return [a, b, c, zero, zero, zero]
     newest = "gfx1250" in mma.arch

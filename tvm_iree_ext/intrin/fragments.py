@@ -113,9 +113,9 @@ def coords(operand: MmaOperand, lane: Any, group: Any, register: int) -> list[An
     digits: dict[str, Any] = {}
     for name in reversed(operand.reg_order):
         register, digits[name] = divmod(register, tiles[name])
-    if (shares := operand.element_split_lanes) > 1:  # of the one digit that there is
-        name = next(name for name, tile in tiles.items() if tile > 1)
-        digits[name] = digits[name] + lane % shares * operand.elements_per_lane
+    if (shares := operand.element_split_lanes) > 1:  # of the slowest digit
+        name = next(name for name in operand.reg_order if tiles[name] > 1)
+        digits[name] = digits[name] + lane % shares * (tiles[name] // shares)
     index = []
     for dim in range(len(operand.dims)):
         lanes, groups = operand.thread[dim], operand.subgroup[dim]

@@ -43,6 +43,11 @@ class MmaIntrins(MmaTile):
                 f"{self.mma.name}: has no TensorIntrins: elements of some formats lie across bytes;"
                 " products with scales pack them"
             )
+        if self.mma.lhs_scale is not None and self.mma.lhs_scale.lane_replication > 1:
+            raise TargetError(
+                f"{self.mma.name}: has no TensorIntrins: scales of several instructions share"
+                " registers; products with scales put them there"
+            )
         super().__post_init__()
 
     @property

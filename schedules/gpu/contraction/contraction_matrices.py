@@ -203,6 +203,16 @@ class MatrixOperands:
         """An element of ``lhs`` or ``rhs``, or of an operand of the prologue."""
         return self._element(self.matrices.operand(side), self._dims({"g": group, **at}))
 
+    def has_runs(self, name: str, block: int, count: int) -> bool:
+        """Whether scales of blocks of so many places along k lie side by side, by ``count``."""
+        k = [dim for fused in self.matrices.roles["k"] for dim in self.matrices.groups[fused]]
+        *before, place = k
+        if not before or self.op.maps[name].dims[-1:] != (before[-1],):
+            return False
+        blocks = self.op.extents[before[-1]]
+        is_known = isinstance(blocks, int) and self.op.extents[place] == block
+        return is_known and blocks % count == 0
+
     def inside(self, side: str, at: Mapping[str, Any], run: int) -> None:
         """All elements are there."""
 

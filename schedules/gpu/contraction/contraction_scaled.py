@@ -29,23 +29,39 @@ _RULE = "gpu.contraction"
 SCALED = "scaled"
 """The algorithm of products by instructions that take scales."""
 
+_SCALES = {dtypes.EXPONENTS: "e8m0", "float8_e4m3fn": "ue4m3"}
 _FORMATS = {tvm_dtype(name): name for name in SCALE_FORMATS}
 _MOST_GROUPS = 65535  # workgroups along y
 _DEPTHS = (512, 256, 128)  # of a step, the last the usual one
-_MOST_READS = 16  # of a lane for a step that is deeper: small tiles have as much under way
-# Rows and columns of a workgroup, and its subgroups along both; the larger the less is read.
-_TILES = (
-    ((256, 256), (2, 2)),
-    ((128, 256), (2, 2)),
-    ((128, 128), (2, 2)),
-    ((64, 128), (2, 2)),
-    ((64, 64), (2, 2)),
-    ((32, 128), (1, 4)),
-    ((16, 128), (1, 4)),
-    ((32, 32), (2, 2)),
-    ((16, 64), (1, 4)),
-    ((16, 16), (1, 1)),
-)
+_READ_SHARE = 8  # of a lane's registers one in so many is for what is read, in a deeper step
+# By the lanes of a subgroup, rows and columns of a workgroup, and its subgroups along both; the
+# larger the less is read.
+_TILES = {
+    64: (
+        ((256, 256), (2, 2)),
+        ((128, 256), (2, 2)),
+        ((128, 128), (2, 2)),
+        ((64, 128), (2, 2)),
+        ((64, 64), (2, 2)),
+        ((32, 128), (1, 4)),
+        ((16, 128), (1, 4)),
+        ((32, 32), (2, 2)),
+        ((16, 64), (1, 4)),
+        ((16, 16), (1, 1)),
+    ),
+    32: (
+        ((128, 256), (2, 4)),
+        ((128, 128), (2, 4)),
+        ((128, 64), (2, 2)),
+        ((64, 128), (2, 4)),
+        ((64, 64), (2, 2)),
+        ((32, 128), (1, 4)),
+        ((16, 128), (1, 4)),
+        ((32, 32), (2, 2)),
+        ((16, 64), (1, 4)),
+        ((16, 32), (1, 1)),
+    ),
+}
 _TYPICAL = 4096  # what rows or columns that are known at call time count as
 _READ = 64  # products that take as long as to read an element
 
@@ -84,7 +100,7 @@ class ScaledProducts:
         return min(self._configs(kind), key=cost).lowering()
 
     def _configs(self, kind: Mma) -> Iterator[ScaledConfig]:
-        for (rows, columns), (down, across) in _TILES:
+        for (rows, columns), (down, across) in _TILES[kind.subgroup_size]:
             if rows % (down * kind.m) == 0 and columns % (across * kind.n) == 0:
                 depth = self._depth(rows + columns, down * across * kind.subgroup_size)
                 config = ScaledConfig(SCALED, rows, columns, depth, down, across, kind.name)
@@ -94,8 +110,8 @@ class ScaledProducts:
     def _depth(self, lines: int, lanes: int) -> int:
         """Elements along k of a step, of so many rows and columns together."""
         known = self.matrices.extent("k") or 0
-        fits = (one for one in _DEPTHS if one <= known and lines * one <= _MOST_READS * lanes * RUN)
-        return next(fits, _DEPTHS[-1])
+        most = (self.chip.max_registers + 1) // _READ_SHARE * 4 * lanes  # bytes
+        return next((d for d in _DEPTHS if d <= known and lines * d <= most), _DEPTHS[-1])
 
     def _refused(self, config: LoweringConfig) -> str | None:
         return refusal(lambda: self.tiles(ConfigCheck(_RULE, config)))
@@ -167,21 +183,23 @@ def scaled_products(
 ) -> ScaledProducts | None:
     """The op's products by instructions that take its scales; None where there are none.
 
-    These are of E8M0, of blocks of whole 32 elements that lie side by side in both operands; rows
-    and columns alone may be known at call time.
+    These are of blocks of whole 32 elements with scales of E8M0, or on some chips 16 with those of
+    E4M3, that lie side by side in both operands; rows and columns alone may be known at call time.
     """
     kinds = [_FORMATS.get(op.number_dtype(matrices.operand(side)), "") for side in SIDES]
     scales = [name for name in map(scales_of, SIDES) if name in op.types]
     if not scales or "" in kinds or op.accumulator_dtype != "float32":
         return None
-    if any(op.number_dtype(name) != dtypes.EXPONENTS for name in scales):
+    types = {op.number_dtype(name) for name in scales}
+    if len(types) > 1:
         return None
     lasts = {op.maps[side].axes[-1:] for side in SIDES}
     last = next(iter(lasts))
     if op.layouts is not None or len(lasts) > 1 or not last or not last[0]:
         return None
     (dim,) = last[0]
-    found = tuple(scaled_kinds(target, *kinds))
+    lhs, rhs = kinds
+    found = tuple(scaled_kinds(target, lhs, rhs, _SCALES[types.pop()]))
     if not found or any(dim in op.maps[name].dims for name in scales):
         return None
     extent = op.extents[dim]

@@ -9,10 +9,10 @@
         each lane stores what it holds of the sums
 
 In global memory an element is a byte.  A lane reads runs of 16, which it stores as 4, 3 or 2 words
-of shared memory, for floats of 8, 6 or 4 bits.  There 16 bytes of a row are at other places in each
-row, or rows of 6-bit floats are padded, such that lanes that read rows below each other meet
-different banks.  Scales go from global memory to the lanes that the
-instruction wants them in.
+of shared memory, for floats that the instruction has in 8, 6 or 4 bits.  There 16 bytes of a row
+are at other places in each row, or rows of 6-bit floats are padded, such that lanes that read rows
+below each other meet different banks.  Scales go from global memory to the lanes that the
+instruction wants them in; a sign of theirs, which no instruction looks at, goes to the elements.
 """
 
 from contextlib import ExitStack
@@ -23,19 +23,21 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.intrin import amd, fragments
+from tvm_iree_ext.intrin import fragments
 from tvm_iree_ext.intrin.byte_permutations import permuted
 from tvm_iree_ext.schedules.gpu.emit.lanes import vector, where
 from tvm_iree_ext.schedules.gpu.emit.launches import wait
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
-from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits
+from tvm_iree_ext.schedules.gpu.products.scaled_calls import ScalePlaces, calls_of
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
+from tvm_iree_ext.targets.mma.scaled_kinds import FIRST_BIT
 
 RUN = 16
 """Elements that a lane reads at once, of a byte each."""
 
 _WORDS = 4  # of 32 bits, that are read
-_BANK_WORDS = 64
-_ONE = 127  # the scale 1
+_BANK_WORDS = {"amd": 64, "nvidia": 32}
+_ONE = {"e8m0": 0x7F, "ue4m3": 0x38}  # the scale 1
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class ScaledTiles:
 
     def run_words(self, side: str) -> int:
         """Words of a run in shared memory."""
-        return RUN * dtype_bits(self.mma.operand(side).dtype) // 32
+        return RUN * self.mma.operand(side).slot_bits // 32
 
     def row_words(self, side: str) -> int:
         """Words of a row in shared memory: those of 6-bit floats an odd number of fours."""
@@ -84,9 +86,13 @@ class ScaledTiles:
         if words == 3:
             return row * row_words + run * words
         units, together = row_words // _WORDS, _WORDS // words
-        rows = max(1, _BANK_WORDS // row_words)  # that have all banks
+        rows = max(1, _BANK_WORDS[self.mma.vendor] // row_words)  # that have all banks
         unit = (run // together) ^ (row // rows % units)
         return (row * units + unit) * _WORDS + run % together * words
+
+    def scale_places(self, side: str) -> ScalePlaces:
+        """Where the scales of ``lhs`` or ``rhs`` lie in a lane's registers."""
+        return ScalePlaces.of(self.mma.operand(f"{side}_scale"))
 
     def passes(self, side: str) -> int:
         """Runs of a step that a lane reads."""
@@ -114,7 +120,8 @@ def scaled_matmul(tiles: ScaledTiles, operands: Any, scales: dict[str, str]) -> 
 class _Kernel:
     def __init__(self, tiles: ScaledTiles, operands: Any, scales: dict[str, str]) -> None:
         self.tiles, self.operands, self.scales = tiles, operands, scales
-        self.mma = tiles.mma
+        self.mma, self.calls = tiles.mma, calls_of(tiles.mma)
+        self.kind = "cuda" if tiles.mma.vendor == "nvidia" else "rocm"
         self.group: Any = 0
 
     def func(self) -> tirx.PrimFunc:
@@ -147,16 +154,19 @@ class _Kernel:
     def _workgroup(self) -> None:
         tiles, steps = self.tiles, -(-self.k // self.tiles.depth)
         self.shared, self.read = {}, {}
-        self.now, self.next = {}, {}
+        self.now, self.next, self.signs = {}, {}, {}
         for side, count in zip(SIDES, tiles.tiles, strict=True):
             words = tiles.extent(side) * tiles.row_words(side)
-            self.shared[side] = I.alloc_buffer((words,), "uint32", scope="shared")
+            scope = "shared.dyn" if self.kind == "cuda" else "shared"
+            self.shared[side] = I.alloc_buffer((words,), "uint32", scope=scope)
             IRBuilder.name(f"{side}_shared", self.shared[side])
             self.read[side] = _registers(tiles.passes(side) * _WORDS, "uint32")
             if side in self.scales:
-                self.now[side], self.next[side] = (
-                    _registers(count * tiles.k_tiles, "uint8") for _ in range(2)
-                )
+                places = tiles.scale_places(side)
+                held, kind = places.registers(count, tiles.k_tiles), _word(places.count)
+                self.now[side], self.next[side] = (_registers(held, kind) for _ in range(2))
+                if self._is_signed(side):
+                    self.signs[side] = _registers(tiles.passes(side), "uint8")
         acc = self.mma.operand("acc")
         self.sums = [
             [_registers(acc.registers, "float32") for _ in range(tiles.tiles[1])]
@@ -204,12 +214,42 @@ class _Kernel:
                     zero = tirx.Broadcast(tirx.const(0, "uint32"), _WORDS)
                     words = tirx.Select(k < self.k, words, zero)
                 I.buffer_store(self.read[side], words, [vector(number * _WORDS, _WORDS)])
-        for side, name in self.scales.items():
+                if side in self.signs:
+                    scale = self._byte(side, row, k)
+                    I.buffer_store(self.signs[side], scale, [number])
+        for side in self.scales:
+            count = self.tiles.scale_places(side).count
             for number, (row, block) in enumerate(self._scale_places(side)):
                 k = step * depth + block * self.mma.scale_block
-                at = self._at(side, row, tirx.min(k, self.k - 1))
-                value = self.operands.load(name, self.group, at)
-                I.buffer_store(self.next[side], value, [number])
+                I.buffer_store(self.next[side], self._scales(side, row, k, count), [number])
+
+    def _is_signed(self, side: str) -> bool:
+        return self.mma.operand(f"{side}_scale").dtype == "ue4m3"
+
+    def _scale(self, side: str, row: Any, k: Any) -> Any:
+        """The scale of an element, or of the last one along k."""
+        at = self._at(side, row, tirx.min(k, self.k - 1))
+        return self.operands.load(self.scales[side], self.group, at)
+
+    def _byte(self, side: str, row: Any, k: Any) -> Any:
+        """The bits of a scale."""
+        return tirx.reinterpret("uint8", self._scale(side, row, k))
+
+    def _scales(self, side: str, row: Any, k: Any, count: int) -> Any:
+        """Scales of so many blocks along k, as one word of bytes."""
+        if count == 1:
+            return self._byte(side, row, k)
+        block = int(self.mma.scale_block or 0)
+        if self.operands.has_runs(self.scales[side], block, count):
+            first = self._scale(side, row, tirx.min(k, self.k - count * block))
+            *before, last = first.indices
+            run = tirx.BufferLoad(first.source, [*before, vector(last, count)])
+            return tirx.reinterpret(_word(count), tirx.reinterpret(f"uint8x{count}", run))
+        word: Any = tirx.const(0, _word(count))
+        for at in range(count):
+            scale = tirx.Cast(_word(count), self._byte(side, row, k + at * block))
+            word = word | scale << tirx.const(8 * at, _word(count))
+        return word
 
     def _elements(self, side: str, at: dict[str, Any]) -> Any:
         """The bytes of a run of elements."""
@@ -223,12 +263,12 @@ class _Kernel:
         operand = self.mma.operand(f"{side}_scale")
         index = dict(zip(operand.dims, fragments.coords(operand, self.lane, None, 0), strict=True))
         role = "M" if side == "lhs" else "N"
-        for tile in range(self.tiles.tiles[SIDES.index(side)]):
-            for k_tile in range(self.tiles.k_tiles):
-                blocks = operand.extent("K")
-                yield self._row(side, tile) + index[role], k_tile * blocks + index["Ks"]
+        places, blocks = self.tiles.scale_places(side), operand.extent("K")
+        for number in range(int(self.next[side].shape[0])):
+            tile, k_tile = places.held(number, self.tiles.k_tiles, self.lane)
+            yield self._row(side, tile) + index[role], k_tile * blocks + index["Ks"]
 
-    def _row(self, side: str, tile: int) -> Any:
+    def _row(self, side: str, tile: Any) -> Any:
         """The first row, or column, of an instruction in the workgroup's tile."""
         at = SIDES.index(side)
         size = (self.mma.m, self.mma.n)[at]
@@ -241,16 +281,22 @@ class _Kernel:
         whole = self.tiles.passes(side) * self.tiles.lanes == rows * (self.tiles.depth // RUN)
         for number, (row, run) in enumerate(self._runs(side)):
             place = self.tiles.word(side, row, run)
-            raw = [read[number * _WORDS + word] for word in range(_WORDS)]
             with where(None if whole else row < rows):
                 if words == _WORDS:
                     value = read[vector(number * _WORDS, _WORDS)]
+                    if first := FIRST_BIT.get(self.mma.operand(side).dtype):
+                        value = value << tirx.Broadcast(tirx.const(first, "uint32"), _WORDS)
                     I.buffer_store(self.shared[side], value, [vector(place, _WORDS)])
-                elif words == 2:
-                    value = tirx.Shuffle(_packed(raw, words), [0, 1])
+                    continue
+                raw = [read[number * _WORDS + word] for word in range(_WORDS)]
+                packed = _packed(raw, words, self.kind)
+                if side in self.signs:
+                    packed = [word ^ _turned(self.signs[side][number]) for word in packed]
+                if words == 2:
+                    value = tirx.Shuffle(packed, [0, 1])
                     I.buffer_store(self.shared[side], value, [vector(place, words)])
                 else:  # rows are aligned to no vector of three
-                    for word, value in enumerate(_packed(raw, words)):
+                    for word, value in enumerate(packed):
                         I.buffer_store(self.shared[side], value, [place + word])
         if side in self.scales:
             now, following = self.now[side], self.next[side]
@@ -260,47 +306,37 @@ class _Kernel:
     # From shared memory to the sums.
 
     def _fragment(self, side: str, tile: int, k_tile: int) -> Any:
-        """An instruction's operand: a lane's two runs, as words."""
-        operand = self.mma.operand(side)
-        words, place = self.tiles.run_words(side), self._row(side, tile)
-        runs = []
-        for register in (0, RUN):
-            index = dict(
-                zip(
-                    operand.dims,
-                    fragments.coords(operand, self.lane, None, register),
-                    strict=True,
-                )
-            )
-            row = index["M" if side == "lhs" else "N"]
-            k = index["Ks"] * self.mma.scale_block + index["Kb"] + k_tile * self.mma.k
-            runs.append(self.tiles.word(side, place + row, k // RUN))
-        shared = self.shared[side]
-        if words == _WORDS:
-            parts = [shared[vector(run, _WORDS)] for run in runs]
-        else:  # side by side; as wide as rows are aligned
-            width = _WORDS if words == 2 else 2
-            parts = [shared[vector(runs[0] + at, width)] for at in range(0, 2 * words, width)]
-        if len(parts) == 1:
-            return I.Bind(parts[0])
-        return I.Bind(tirx.Shuffle(parts, list(range(operand.registers))))
+        """An instruction's operand."""
+        first, bits = self._row(side, tile), self.mma.operand(side).slot_bits
+
+        def word(row: Any, byte: Any) -> Any:
+            run = 8 * byte // (bits * RUN) + k_tile * (self.mma.k // RUN)
+            return self.tiles.word(side, first + row, run)
+
+        return self.calls.fragment(side, self.shared[side], word, self.lane)
+
+    def _chosen(self, side: str, tile: int, k_tile: int) -> Any:
+        """An instruction's scales; ones where the operand has none."""
+        places = self.tiles.scale_places(side)
+        if side in self.scales:
+            register = places.register(tile, k_tile, self.tiles.k_tiles)
+            return places.chosen(self.now[side][register], tile, k_tile)
+        one = _ONE[self.mma.operand(f"{side}_scale").dtype]
+        ones = sum(one << 8 * at for at in range(places.count))
+        return places.chosen(tirx.const(ones, _word(places.count)), tile, k_tile)
 
     def _multiply(self, k_tile: int) -> None:
-        factors: dict[str, list[Any]] = {}
-        scales: dict[str, list[Any]] = {}
-        for side, count in zip(SIDES, self.tiles.tiles, strict=True):
-            factors[side] = [self._fragment(side, tile, k_tile) for tile in range(count)]
-            scales[side] = [
-                self.now[side][tile * self.tiles.k_tiles + k_tile]
-                if side in self.scales
-                else tirx.const(_ONE, "uint8")
-                for tile in range(count)
-            ]
+        factors, scales = (
+            {
+                side: [made(side, tile, k_tile) for tile in range(count)]
+                for side, count in zip(SIDES, self.tiles.tiles, strict=True)
+            }
+            for made in (self._fragment, self._chosen)
+        )
         count = self.mma.operand("acc").registers
         for i, row in enumerate(self.sums):
             for j, sums in enumerate(row):
-                value = amd.call(
-                    self.mma,
+                value = self.calls.multiplied(
                     factors["lhs"][i],
                     factors["rhs"][j],
                     sums[vector(0, count)],
@@ -324,7 +360,18 @@ def _registers(count: int, dtype: str) -> Any:
     return I.alloc_buffer((count,), dtype, scope="local")
 
 
-def _packed(raw: list[Any], words: int) -> list[Any]:
+def _word(count: int) -> str:
+    """The type of a register with so many bytes of scales."""
+    return f"uint{8 * count}"
+
+
+def _turned(scale: Any) -> Any:
+    """A word that turns the signs of 4-bit floats, where a scale is below zero."""
+    sign = tirx.Cast("uint32", scale) >> tirx.const(7, "uint32")
+    return sign * tirx.const(0x88888888, "uint32")
+
+
+def _packed(raw: list[Any], words: int, kind: str) -> list[Any]:
     """A run's elements in so many words: of 4 words with an element in each byte.
 
     Written such that LLVM finds the instruction that takes some bits of one word and the others of
@@ -339,10 +386,15 @@ def _packed(raw: list[Any], words: int) -> list[Any]:
         return (word & const(low)) | ((word >> const(shift)) & const(high))
 
     if words == 2:
-        pairs = [joined(word, 4, 0x000F000F, 0xFFF0FFF0) for word in raw]
-        halves = [tirx.reinterpret("int32", pair) for pair in pairs]
-        made = (permuted((halves[at], halves[at + 1]), (0, 2, 4, 6), "rocm") for at in (0, 2))
-        return [tirx.reinterpret("uint32", word) for word in made]
+        halves = [tirx.reinterpret("int32", word) for word in raw]
+        made = []
+        for at in (0, 2):
+            even, odd = (
+                tirx.reinterpret("uint32", permuted((halves[at], halves[at + 1]), picks, kind))
+                for picks in ((0, 2, 4, 6), (1, 3, 5, 7))
+            )
+            made.append((even & const(0x0F0F0F0F)) | ((odd << const(4)) & const(0xF0F0F0F0)))
+        return made
     pairs = [joined(word, 2, 0x003F003F, 0xFFC0FFC0) & const(0x0FFF0FFF) for word in raw]
     a, b, c, d = (I.Bind(joined(pair, 4, 0xFFF, 0xFFFFF000)) for pair in pairs)  # 24 bits each
     return [

@@ -12,6 +12,7 @@ from tvm_iree_ext.emulator.amd.lane_instructions import LaneInstruction
 from tvm_iree_ext.emulator.amd.matrix_instructions import matrix_step
 from tvm_iree_ext.emulator.amd.memory_instructions import VectorAccess, scalar_load_step
 from tvm_iree_ext.emulator.amd.scalar_instructions import ScalarInstruction
+from tvm_iree_ext.emulator.amd.scaled_instructions import scaled_step
 from tvm_iree_ext.emulator.amd.shared_instructions import SharedInstruction
 from tvm_iree_ext.emulator.amd.vector_instructions import VectorInstruction
 from tvm_iree_ext.emulator.amd.wave_state import CodeStep
@@ -71,6 +72,7 @@ class CompiledCode:
             return control_step(one) or ScalarInstruction(one).step()
         return (
             LaneInstruction(one, first).step()
+            or scaled_step(one, first)
             or matrix_step(one, first)
             or VectorInstruction(one, self._kernel.lanes).step()
         )

@@ -16,6 +16,10 @@ from tvm_iree_ext.emulator.amd.wave_state import FIRST_VECTOR
 _LONGEST = 24  # bytes of an instruction
 _MORE_FORMATS = {"rdna3": ("MUBUF",), "rdna4": ("VBUFFER",), "cdna": ()}
 
+# Of an instruction with scales, which the tables tell from two instructions by its second half
+# alone: V_MFMA_LD_SCALE_B32.  Source: LLVM's VOP3PInstructions.td.
+_LOADS_SCALES = 0xD3AC
+
 _PACKED = 0b110100111  # the encoding of VOP3P
 # Matrix instructions of CDNA 2 which the tables, of CDNA 3 and 4, lack or number otherwise: their
 # opcode, their name, and an opcode of the tables with the same operands.  Source: "CDNA2
@@ -154,7 +158,10 @@ def _decoded(data: bytes, isa: str) -> Any:
     formats = _module(isa, "ins")
     try:
         renderer = importlib.import_module("tinygrad.renderer.amd")
-        return renderer.decode_inst(data, isa)
+        found = renderer.decode_inst(data, isa)
+        if type(found).__name__ == "VOP3PX2" and found.x2encoding != _LOADS_SCALES:
+            return renderer.decode_inst(data[:8], isa)  # one instruction before another
+        return found
     except ValueError:
         for name in _MORE_FORMATS[isa]:
             if renderer._matches(data, getattr(formats, name)):

@@ -95,7 +95,7 @@ def matrix_step(one: Instruction, first_accumulator: int) -> CodeStep | None:
             raise EmulationError(f"{one.name} is not emulated")
         return None
     if one.chip.is_cdna:
-        return _CdnaProduct(one, form, first_accumulator).step()
+        return CdnaProduct(one, form, first_accumulator).step()
     return _RdnaProduct(one, form).step()
 
 
@@ -199,18 +199,28 @@ class _Product:
         return words.view(np.float64 if kind == "F64" else np.float32)
 
 
-class _CdnaProduct(_Product):
+class CdnaProduct(_Product):
     """MFMA and SMFMAC."""
 
     def step(self) -> CodeStep:
+        """What executes it."""
+        self.check()
+        return super().step()
+
+    def check(self) -> None:
+        """Refuse what is not emulated of this kind of instructions.
+
+        Raises:
+            EmulationError: naming it.
+        """
         one = self.one
         if one.get("cbsz") and not self.form.is_sparse:
             raise EmulationError(f"{one.name} broadcasts blocks, which is not emulated")
         if one.get("blgp"):
             raise EmulationError(f"{one.name} permutes or negates, which is not emulated")
-        return super().step()
 
     def tile(self, field: str, kind: str) -> Callable[[Waves], Array]:
+        """What gives A or B, ``[wave, block, line, k]``."""
         form, is_a = self.form, field == "src0"
         rows_of_tile = form.m if is_a else form.n
         held = form.k // 2 if is_a and form.is_sparse else form.k
@@ -261,6 +271,7 @@ class _CdnaProduct(_Product):
         return self.form.m * self.form.n * self.form.blocks // 64
 
     def sum(self) -> Callable[[Waves], Array]:
+        """What gives C, ``[wave, block, i, j]``."""
         form = self.form
         field = "vdst" if form.is_sparse else "src2"
         if not form.is_sparse:
@@ -281,6 +292,7 @@ class _CdnaProduct(_Product):
         return get
 
     def result(self) -> Callable[[Waves, Array], None]:
+        """What takes D, ``[wave, block, i, j]``."""
         wide = 2 if self.form.result == "F64" else 1
         count = self._count()
         rows = self.rows("vdst", wide * count, bool(self.one.get("acc_cd")), self.writes)

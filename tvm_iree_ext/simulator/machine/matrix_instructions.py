@@ -26,6 +26,7 @@ from tvm_iree_ext.simulator.base.lane_values import (
 from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
+from tvm_iree_ext.targets.mma.scaled_kinds import FIRST_BIT
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,11 @@ def decoded(raw: np.ndarray, operand: MmaOperand) -> np.ndarray:
     """Register bytes ``[lanes, bytes]`` as numbers ``[lanes, elements]``."""
     dtype, count = operand.dtype, operand.elements_per_lane
     if dtype in _SMALL:
-        size = dtype_bits(dtype)
-        bits = np.unpackbits(raw, axis=1, count=size * count, bitorder="little")
-        words = np.packbits(bits.reshape(len(raw), count, size), axis=2, bitorder="little")[..., 0]
+        size, slot = dtype_bits(dtype), operand.slot_bits
+        first = FIRST_BIT.get(dtype, 0) if slot == 8 else 0
+        bits = np.unpackbits(raw, axis=1, count=slot * count, bitorder="little")
+        bits = bits.reshape(len(raw), count, slot)[..., first : first + size]
+        words = np.packbits(bits, axis=2, bitorder="little")[..., 0]
         if dtype == "i4":
             return (words.astype(np.int8) ^ 8).astype(np.int8) - np.int8(8)
         return words.view(getattr(ml_dtypes, tvm_dtype(dtype))).astype(np.float32)
@@ -116,7 +119,7 @@ def decoded(raw: np.ndarray, operand: MmaOperand) -> np.ndarray:
     if _spread(operand):
         values = values[:, ::2]
     values = values[:, :count]
-    return rounded(values, dtype)
+    return rounded(np.abs(values) if dtype == "ue4m3" else values, dtype)
 
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -248,7 +251,7 @@ class MatrixInstruction:
     def _bad_elements(self, bad: np.ndarray, operand: MmaOperand) -> np.ndarray:
         count = operand.elements_per_lane
         if operand.dtype in _SMALL:
-            of_bits = np.repeat(bad, 8, axis=1)[:, : dtype_bits(operand.dtype) * count]
+            of_bits = np.repeat(bad, 8, axis=1)[:, : operand.slot_bits * count]
             return np.asarray(of_bits.reshape(len(bad), count, -1).any(axis=2))
         size = element_type(tvm_dtype(operand.dtype)).itemsize
         wrong: Any = bad.reshape(len(bad), -1, size).any(axis=2)
@@ -311,6 +314,26 @@ class MatrixInstruction:
                 f"{some(lanes)} hold other values of the {side} of {self.mma.name} than the lanes"
                 " that hold the same elements",
             )
+
+
+def chosen_scales(
+    words: Value, lanes: int, byte: int, thread: int, replicas: int, stride: int
+) -> Value:
+    """Words whose lowest bytes are the scales that an instruction's selectors choose, in each lane.
+
+    Of lanes that would hold the same scales, so many ``stride`` from each other, it takes those of
+    one: PTX ISA, "Block Scaling"; of gfx1250 those of one half.
+    """
+    lane = np.arange(lanes)
+    source = lane + (thread - lane // stride % replicas) * stride
+
+    def chosen(array: np.ndarray) -> np.ndarray:
+        return np.asarray(array[source] >> np.uint32(8 * byte))
+
+    number, bad, origin = parts(over_lanes(words, lanes))
+    if origin is None:
+        return chosen(number)
+    return poisoned(chosen(number), np.broadcast_to(bad, number.shape)[source], origin)
 
 
 @functools.cache

@@ -1,12 +1,16 @@
 """Calls of matrix instructions: PTX's ``mma`` and ``ldmatrix``, LLVM's ``mfma`` and ``wmma``."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from tvm import tirx
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.matrix_instructions import (
+    chosen_scales,
     kinds_of_llvm,
     kinds_of_ptx,
     ldmatrix,
@@ -18,7 +22,7 @@ from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dty
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
-from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS, scaled_name
+from tvm_iree_ext.targets.mma.scaled_kinds import FUNCTIONS, SCALE_FORMATS, scaled_name
 
 
 def words_of(operand: MmaOperand | None) -> int:
@@ -110,6 +114,50 @@ def _function(tr: Expressions, node: Any) -> Code:
     if kinds and kinds[0].kind == "virtual_sparse":
         return _sparse(tr, node, kinds)
     return _amd(tr, node, list(node.args[1:]), kinds, name)
+
+
+@value_calls.extern(FUNCTIONS)
+def _nvidia_scaled(tr: Expressions, node: Any) -> Code:
+    """A, B and C, and for each scale a word, the byte in it, and which lanes of four have it."""
+    mma = mma_kind(node.name.removeprefix(FUNCTIONS))
+    a, b, c, *chosen = node.args
+    return _with_words(tr, node, mma, (a, b, c), (chosen[:3], chosen[3:]))
+
+
+@value_calls.intrinsic("amdgcn.wmma.scale.*")
+def _wmma_scaled(tr: Expressions, node: Any) -> Code:
+    """Formats before A and B; a half of the lanes, a type and a word for each scale."""
+    left, a, right, b, _, c, *chosen = node.args[1:]
+    name = str(llvm.llvm_get_intrinsic_name(int(node.args[0].value)))
+    names = {code: one for one, code in SCALE_FORMATS.items()}
+    kinds = [row for row in kinds_of_llvm(name) if not tr.chip or row.on(tr.chip)]
+    if not kinds or any(int(chosen[at].value) for at in (1, 4)):
+        raise SimulationError(f"the simulator knows scales of E8M0 here, not {node}")
+    formats = [names[int(code.value)] for code in (left, right)]
+    zero = tirx.const(0, "int32")
+    scales = [(word, zero, half) for half, word in ((chosen[0], chosen[2]), (chosen[3], chosen[5]))]
+    mma = mma_kind(scaled_name(kinds[0].name, *formats))
+    return _with_words(tr, node, mma, (a, b, c), scales)
+
+
+def _with_words(
+    tr: Expressions, node: Any, mma: Mma, operands: Sequence[Any], chosen: Sequence[Any]
+) -> Code:
+    """A call with words of scales, the byte of each, and which lanes of those alike have it."""
+    scales = []
+    for side, (word, byte, thread) in zip(("lhs", "rhs"), chosen, strict=True):
+        scale = mma.operand(f"{side}_scale")
+        number = f"bits({tr.scalar(tr(word), dtype_of(word))}, {tr.dtype(np.dtype(np.uint32))})"
+        choice = f"{int(byte.value)}, {int(thread.value)}"
+        alike = f"{scale.lane_replication}, {scale.replica_stride}"
+        function = tr.emitter.object(("chosen scales",), chosen_scales, "chosen_scales")
+        text = f"{function}({number}, rt.lanes, {choice}, {alike})"
+        scales.append(tr.emitter.here(text, False).text)
+    a, b, c = (operand_values(tr, [one]) for one in operands)
+    result = _execute(tr, mma, (a, b, c), f"([{scales[0]}], [{scales[1]}])")
+    dtype = dtype_of(node)
+    kind = tr.dtype(element_type(dtype))
+    return tr.emitter.here(f"vector_of({result}, {lanes_of(dtype)}, {kind})", False)
 
 
 @value_calls.intrinsic("amdgcn.smfmac.*")

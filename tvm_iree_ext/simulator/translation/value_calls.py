@@ -282,7 +282,7 @@ def function_call(tr: Expressions, node: Any, name: str, args: list[Any]) -> Cod
     handler = _by_start(name)
     if handler is None:
         raise SimulationError(f"the simulator does not know the function {name}: {node}")
-    return handler(tr, _Arguments(args, node.ty))
+    return handler(tr, _Arguments(args, node.ty, name))
 
 
 _LLVM_NAMES = {
@@ -315,6 +315,7 @@ def _by_start(name: str) -> Handler | None:
 class _Arguments(NamedTuple):
     args: list[Any]
     ty: Any
+    name: str = ""  # of a function
 
 
 def _arguments(node: Any) -> _Arguments:

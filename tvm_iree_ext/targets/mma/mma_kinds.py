@@ -40,6 +40,7 @@ _TVM_DTYPES = {
     "f6e3m2fn": "float6_e3m2fn",
     "f4e2m1fn": "float4_e2m1fn",
     "e8m0": "float8_e8m0fnu",
+    "ue4m3": "float8_e4m3fn",  # of which the sign is not looked at
     "i32": "int32",
     "i8": "int8",
     "i4": "int4",
@@ -53,6 +54,7 @@ _BITS = {
     "bf16": 16,
     "i8": 8,
     "e8m0": 8,
+    "ue4m3": 8,
     "f6e2m3fn": 6,
     "f6e3m2fn": 6,
     "i4": 4,
@@ -82,8 +84,8 @@ class MmaOperand:
         subgroup, sstrides: likewise; 1 and 0 except where subgroups share the instruction.
         reg_order: the digits of an element's place in a lane's registers, slowest first.
         elements_per_lane: how many a lane supplies.
-        element_split_lanes: above 1, as many adjacent lanes share the innermost element run: lane
-            l supplies part ``l % element_split_lanes`` of it.
+        element_split_lanes: above 1, as many adjacent lanes share a lane's elements, by the slowest
+            digit of their places: lane l supplies part ``l % element_split_lanes``.
         lane_replication: how many lanes hold the same element.
         registers: 32-bit registers of a lane.
         packing: how elements lie in them.
@@ -103,6 +105,20 @@ class MmaOperand:
     lane_replication: int
     registers: int
     packing: str
+
+    @property
+    def slot_bits(self) -> int:
+        """Bits of a lane's registers from an element to the next; 8 may have 4 or 6 in them."""
+        return 32 * self.registers // self.elements_per_lane
+
+    @property
+    def replica_stride(self) -> int:
+        """Lanes from one that holds an element to the next that does; 1 where there is none."""
+        held = self.coordinates(
+            prod(self.thread) * self.element_split_lanes * self.lane_replication
+        )
+        alike = np.flatnonzero((held == held[0]).all(axis=(1, 2)))
+        return int(alike[1]) if len(alike) > 1 else 1
 
     @property
     def extents(self) -> Ints:

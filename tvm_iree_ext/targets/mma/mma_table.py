@@ -12,7 +12,7 @@ from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.targets.mma.fma_kinds import fma_kind
 from tvm_iree_ext.targets.mma.mma_kinds import Kind, Mma, read_row
 from tvm_iree_ext.targets.mma.mma_table_checks import check_laws
-from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS, formats_of, with_formats
+from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS, formats_of, takes, with_formats
 
 
 @functools.cache
@@ -58,11 +58,15 @@ def _scaled_kind(base: str, a: str, b: str) -> Mma:
     return made
 
 
-def scaled_kinds(target: Target | str, a: str, b: str) -> list[Mma]:
-    """The instructions of a GPU that multiply blocks of these formats with scales."""
+def scaled_kinds(target: Target | str, a: str, b: str, scales: str = "e8m0") -> list[Mma]:
+    """The instructions of a GPU that multiply blocks of these formats with scales of a type."""
     if a not in SCALE_FORMATS or b not in SCALE_FORMATS:
         return []
-    return [_scaled_kind(row.name, a, b) for row in mma_kinds(target, ("scaled",))]
+    return [
+        _scaled_kind(row.name, a, b)
+        for row in mma_kinds(target, ("scaled",))
+        if row.operand("lhs_scale").dtype == scales and takes(row, a, b)
+    ]
 
 
 def mma_kinds(target: Target | str, kinds: tuple[Kind, ...] = ("native",)) -> list[Mma]:

@@ -45,6 +45,8 @@ def _of_operands(row: Mma) -> Iterator[tuple[str, str]]:
         bits = operand.elements_per_lane * dtype_bits(operand.dtype)
         one_each = "low 16 bits of register e" in operand.packing
         registers = operand.elements_per_lane if one_each else -(-bits // 32)
+        if "in byte e" in operand.packing:
+            registers = operand.elements_per_lane // 4
         if registers != operand.registers:
             yield name, f"{bits} bits in {operand.registers} registers; expected {registers}"
 
@@ -53,8 +55,11 @@ def _of_lanes(name: str, operand: MmaOperand, lanes: int) -> Iterator[tuple[str,
     """Every lane has a place, and every element as many lanes as the row says."""
     layout = operand.layout()
     split = operand.element_split_lanes
-    if split > 1 and sum(tile > 1 for tile in (*operand.outer, *operand.element)) != 1:
-        yield name, "lanes share a run of elements, and a lane has other digits, too"
+    tiles = {f"o{dim}": tile for dim, tile in enumerate(operand.outer)}
+    tiles |= {f"e{dim}": tile for dim, tile in enumerate(operand.element)}
+    slowest = next((tiles[name] for name in operand.reg_order if tiles[name] > 1), 1)
+    if slowest % split:
+        yield name, f"{split} lanes share {slowest} values of the slowest digit"
     try:
         layout.verify()
     except LayoutError as error:

@@ -9,6 +9,7 @@ from tvm_iree_ext import ops, verify
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.catalog.contraction_blocks_random import random_of_blocks
 from tvm_iree_ext.inspection.inspected_kernel import inspect_op
+from tvm_iree_ext.intrin import amd
 from tvm_iree_ext.reference import block_scaled
 from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
@@ -16,6 +17,7 @@ from tvm_iree_ext.targets import make_target
 
 T = ops.TensorType
 TARGET = make_target("rocm:gfx950")
+GFX1250 = make_target("rocm:gfx1250")
 RULE = GpuContraction()
 
 
@@ -37,6 +39,38 @@ def test_is_right_on_the_simulator(seed):
     assert RULE.heuristic(op, TARGET).mma_kind.startswith("MFMA_SCALE_F32_16x16x128_B32_")
     result = verify.check_op(op, operands, TARGET, simulate=True)
     assert result.status == "passed", result.message
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("seed", range(20))
+def test_is_right_on_gfx1250(seed):
+    op, operands = random_of_blocks(np.random.default_rng([1, seed]))
+    assert RULE.heuristic(op, GFX1250).mma_kind.startswith("WMMA_SCALE_F32_16x16x128_B32_")
+    result = verify.check_op(op, operands, GFX1250, simulate=True)
+    assert result.status == "passed", result.message
+
+
+def test_another_half_of_the_lanes_has_other_scales(monkeypatch):
+    rng = np.random.default_rng(0)
+    op, operands = product(64, 20, 256, "f8E4M3FN", "f8E4M3FN"), {}
+    for side, lines in (("lhs", 64), ("rhs", 20)):
+        numbers = rng.standard_normal((lines, 8, 32)) * np.exp2(rng.integers(-8, 2, (lines, 8, 1)))
+        elements, scales, _ = block_scaled.quantized(numbers.reshape(lines, -1), "mxfp8_e4m3")
+        operands |= {side: elements} | ({"lhs_scales": scales} if side == "lhs" else {})
+    want = simulate_op(op, GFX1250, operands).results["result"]
+    call = amd.call
+    monkeypatch.setattr(
+        amd, "call", lambda *given: call(*given[:-1], (1 - given[-1][0], given[-1][1]))
+    )
+    assert not np.allclose(simulate_op(op, GFX1250, operands).results["result"], want)
+
+
+@pytest.mark.parametrize("dtype", ["f8E5M2", "f4E2M1FN"])
+def test_compiles_for_gfx1250_without_spills(dtype):
+    code = inspect_op(product(4096, 4096, 4096, dtype, dtype), GFX1250)
+    (kernel,) = code.resources.values()
+    assert (kernel.spills, kernel.scratch_bytes) == (0, 0)
+    assert code.assembly.count("v_wmma_scale_f32_16x16x128_f8f6f4") >= 16
 
 
 @pytest.mark.parametrize(
