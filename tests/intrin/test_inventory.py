@@ -10,10 +10,11 @@ from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
 from tvm_iree_ext.targets.gpu import chip_names
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 from tvm_iree_ext.targets.names import make_target
 
-ROWS = [row for row in mma_table().values() if row.kind not in ("warpgroup", "opaque")]
+ROWS = [row for row in mma_table().values() if row.kind not in (*FROM_SHARED, "opaque")]
 AMD = [row for row in ROWS if row.vendor == "amd"]
 NVIDIA = [row for row in ROWS if row.vendor == "nvidia"]
 
@@ -30,8 +31,8 @@ def names_of(row):
 
 
 def test_only_undocumented_registers_are_left_out():
-    """Warpgroup kinds are in test_wgmma."""
-    left = [row for row in mma_table().values() if row not in ROWS and row.kind != "warpgroup"]
+    """Those that read shared memory are in test_wgmma and test_tcgen05."""
+    left = [row for row in mma_table().values() if row not in ROWS and row.kind not in FROM_SHARED]
     assert [row.name for row in left] == ["NV_WMMA_F32_16x16x16_F16", "NV_WMMA_F16_16x16x16_F16"]
     assert all(row.operands() == {} for row in left)
 

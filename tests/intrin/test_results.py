@@ -11,11 +11,11 @@ from tvm_iree_ext.intrin.nvidia import ldmatrix_form
 from tvm_iree_ext.simulator import device_functions, simulate
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
 from tvm_iree_ext.targets.gpu import chip_names
-from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 from tvm_iree_ext.targets.names import make_target
 
-ROWS = [row for row in mma_table().values() if row.kind not in ("warpgroup", "opaque")]
+ROWS = [row for row in mma_table().values() if row.kind not in (*FROM_SHARED, "opaque")]
 STEPS = 2
 
 

@@ -30,9 +30,10 @@ class MmaIntrins(MmaTile):
     """The names of a kind's TensorIntrins; each is registered when it is first asked for."""
 
     def __post_init__(self) -> None:
-        if self.mma.kind in ("warpgroup", "opaque"):
+        if self.mma.kind in ("warpgroup", "tensor_memory", "opaque"):
             reason = {
                 "warpgroup": "its B is in shared memory; see intrin.wgmma",
+                "tensor_memory": "its sums are in tensor memory; see intrin.tcgen05",
                 "opaque": "which lane holds which element is not documented",
             }
             raise TargetError(

@@ -18,7 +18,7 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, ROUNDING, Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
 _NARROW = 64  # columns; fewer are for results that have no more
@@ -113,7 +113,7 @@ def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
     return [
         mma
         for mma in mma_table().values()
-        if mma.kind == "warpgroup" and mma.on(chip.name) and mma.a not in ROUNDING
+        if mma.kind in FROM_SHARED and mma.on(chip.name) and mma.a not in ROUNDING
         if mma.n >= min(_NARROW, shape.n or _NARROW)
         if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
     ]

@@ -25,6 +25,7 @@ from tvm_iree_ext.simulator.machine.simulated_registers import (
     LaneView,
     SimulatedRegisters,
 )
+from tvm_iree_ext.simulator.machine.tensor_memory import TensorMemory
 from tvm_iree_ext.simulator.machine.warpgroup import Warpgroup
 from tvm_iree_ext.simulator.races.barrier_intervals import (
     report_races,
@@ -56,6 +57,7 @@ class SimulatedWorkgroup(WorkgroupState):
         self.copies = Copies(self)
         self.warpgroup = Warpgroup(self, self.order)
         self.barriers = Barriers(self, self.order, self.copies)
+        self.tensor_memory = TensorMemory(self, self.order, self.barriers)
         self.strands = self.barriers.strands
         self._shared_top = SHARED_GAP
         self._sources: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
@@ -277,5 +279,6 @@ class SimulatedWorkgroup(WorkgroupState):
         """The end of the kernel."""
         self.copies.finish()
         self.warpgroup.finish()
+        self.tensor_memory.finish()
         self.barriers.finish()
         self.settle()
