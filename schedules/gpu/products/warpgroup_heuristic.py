@@ -7,6 +7,7 @@ from math import prod
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.intrin.tcgen05 import COLUMNS
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.padded_operands import sides_to_pad
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
@@ -63,6 +64,8 @@ def warpgroup_config(
             plan = plan_warpgroup_matmul(shape, target, config, windows)
         except ScheduleError as refused:
             error = refused
+            continue
+        if plan.in_tensor_memory and 2 * plan.sum_columns > COLUMNS:  # tiles take halves in turns
             continue
         for splits in {1, _parts(plan, cores)}:
             chosen = replace(plan, config=replace(config, splits=splits))

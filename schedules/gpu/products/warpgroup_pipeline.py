@@ -4,7 +4,7 @@ See :mod:`.warpgroup_plan`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -46,6 +46,8 @@ class WarpgroupPipeline(ABC):
         plan: of the product.
         operands: what the func takes.
     """
+
+    copy_loop: Mapping[str, bool] = {}  # annotations of the loop that copies
 
     def __init__(self, plan: WarpgroupPlan, operands: MatmulOperands) -> None:
         self.plan, self.shape, self.config, self.mma = plan, plan.shape, plan.config, plan.mma
@@ -215,7 +217,7 @@ class WarpgroupPipeline(ABC):
             self._copy(turn, row, column)
 
     def _copy(self, turn: Any, row: Any, column: Any) -> None:
-        with I.serial(0, self._steps()) as step:
+        with I.serial(0, self._steps(), annotations=self.copy_loop) as step:
             slot, phase = self._place(turn, step)
             # The first finds every slot free: the phase before the first has parity 1.
             mbarrier.wait(self._free(slot), (phase + 1) % 2)
@@ -338,6 +340,11 @@ def either(condition: Any) -> Any:
     """The two sides of a branch, as contexts."""
     with I.If(condition):
         yield I.Then(), I.Else()
+
+
+def elected() -> Any:
+    """Whether the lane is the one that the subgroup elects, of which the compiler knows."""
+    return T.cuda.elect_sync() != tirx.const(0, "uint32")
 
 
 def from_lane(value: Any, lane: int) -> Any:

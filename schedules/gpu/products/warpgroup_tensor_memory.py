@@ -9,6 +9,7 @@ With ``workgroups`` there are two halves of columns, which tiles take by turns: 
 multiplied while the sums of one are stored.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from tvm import tirx
@@ -20,6 +21,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
 from tvm_iree_ext.schedules.gpu.products.warpgroup_pipeline import (
     WarpgroupPipeline,
     either,
+    elected,
     from_lane,
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import WARPGROUP
@@ -30,6 +32,8 @@ _SUBGROUPS = WARPGROUP // _LANES
 
 class TensorMemorySums(WarpgroupPipeline):
     """A lane multiplies into tensor memory, of which a warpgroup stores the sums."""
+
+    copy_loop: Mapping[str, bool] = {"disable_unroll": True}  # NVRTC would, all of 64 steps
 
     def _work(self, number: Any) -> None:
         halves = self.plan.halves
@@ -45,10 +49,10 @@ class TensorMemorySums(WarpgroupPipeline):
         tcgen05.fence_after()
         self.columns = I.Bind(self._allocated())
         with either(self.lane < WARPGROUP) as (starting, storing):
-            with starting, either(self.lane == 0) as (copying, others):
-                with copying:
+            with starting, either(self.lane < _LANES) as (copying, others):
+                with copying, where(elected()):
                     self._copy_all(number)
-                with others, where(self.lane == _LANES):
+                with others, where(self.lane // _LANES == 1), where(elected()):
                     self._multiply_all(number)
             with storing:
                 self._store_all(number)
@@ -90,7 +94,6 @@ class TensorMemorySums(WarpgroupPipeline):
             with I.serial(0, self._steps()) as step:
                 slot, phase = self._place(turn, step)
                 mbarrier.wait(self._full(slot), phase % 2)
-                tcgen05.fence_after()
                 for down in range(self.config.tiles):
                     for part in range(self.plan.shared["rhs"].operand.steps):
                         lhs, rhs = self._moved(bases, slot, (down, 0), part)

@@ -213,6 +213,15 @@ class SimulatedWorkgroup(WorkgroupState):
                 result[lanes] = here.any() if kind == "any" else (here | ~taking).all()
         return result
 
+    def elected(self, mask: Any, statement: int) -> Any:
+        """1 in one lane of each subgroup, 0 in the others."""
+        if not self.whole(mask, statement, "elect.sync"):
+            return np.uint32(0)
+        return (
+            self.lane
+            == self.first_lanes(mask) + self.lane // self.subgroup_size * self.subgroup_size
+        ).astype(np.uint32)
+
     def active_lanes(self, mask: Any, statement: int) -> Any:
         """The mask of each subgroup's active lanes, as bits."""
         return self.vote("ballot", np.bool_(True), mask, statement)
