@@ -12,10 +12,12 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WarpgroupConfig,
     plan_warpgroup_matmul,
 )
+from tvm_iree_ext.targets.mma.mma_table import mma_kinds
 from tvm_iree_ext.targets.names import make_target
 
 KIND = "NV_TCGEN05_F32_128x64x16_F16"
 WIDE = "NV_TCGEN05_F32_128x256x16_F16"
+KINDS = mma_kinds("sm_100a", ("tensor_memory",))
 
 
 @pytest.mark.costly
@@ -47,6 +49,24 @@ def test_operands_lie_in_memory_either_way(lhs_order, rhs_order, workgroups):
 def test_types_tiles_turns_and_parts(kind, options):
     odd = 297 if "pad" in options else 304
     multiplied(shape_of(kind, 140, 99 if "pad" in options else 272, odd), kind, **options)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("mma", KINDS, ids=lambda mma: mma.name)
+def test_every_kind(mma):
+    shape = shape_of(mma.name, 130, mma.n + 16, 5 * mma.k)
+    assert multiplied(shape, mma.name, stages=2).counts[mma.name] == 2 * 2 * 2 * 4
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
+@pytest.mark.parametrize("mma", KINDS, ids=lambda mma: mma.name)
+def test_every_kind_compiles(mma):
+    func = warpgroup_matmul(
+        shape_of(mma.name, 130, mma.n + 16, 5 * mma.k), BLACKWELL, WarpgroupConfig(mma.name, 1)
+    )
+    (resources,) = compile_device(func, BLACKWELL).resources.values()
+    assert (resources.spills, resources.scratch_bytes, resources.advice) == (0, 0, ())
 
 
 def test_a_config_by_the_chips_limits():
