@@ -65,19 +65,19 @@ def test_matrix_descriptors_have_the_fields_of_cutlass():
 @pytest.mark.parametrize("swizzle_bytes", [32, 64, 128])
 @pytest.mark.parametrize("side", ["lhs", "rhs"])
 @pytest.mark.parametrize("k_major", [True, False])
-def test_tiles_are_read_from_the_bytes_of_the_index_map(side, k_major, swizzle_bytes):
-    mma = mma_kind("NV_TCGEN05_F32_128x64x16_F16")
+@pytest.mark.parametrize("kind", ["NV_TCGEN05_F32_128x128x16_F16", "NV_TCGEN05_I32_128x128x32_I8"])
+def test_tiles_are_read_from_the_bytes_of_the_index_map(kind, side, k_major, swizzle_bytes):
+    mma = mma_kind(kind)
     operand = SharedOperand(mma, side, swizzle_bytes // 32, k_major, swizzle_bytes)
-    mode = {32: 1, 64: 2, 128: 3}[swizzle_bytes]
-    outer = mma.m if side == "lhs" else mma.n
+    mode, size = {32: 1, 64: 2, 128: 3}[swizzle_bytes], operand.bits // 8
     for step in range(operand.steps):
-        first = operand.first(step) * 2
+        first = operand.first(step) * size
         tile = TensorProduct.place(int(encode(first, *operand.strides, mode)))
-        at = tile.addresses(outer, mma.k, 16, k_major=k_major)
-        for i in range(0, outer, 7):
+        at = tile.addresses(128, mma.k, operand.bits, k_major=k_major)
+        for i in range(0, 128, 7):
             for k in range(mma.k):
                 index = operand.index(i, step * mma.k + k)
-                byte = 2 * int(np.ravel_multi_index(index, operand.shape))
+                byte = size * int(np.ravel_multi_index(index, operand.shape))
                 swizzled = byte ^ ((byte >> 7 & (swizzle_bytes // 16 - 1)) << 4)
                 assert at[i, k] == swizzled
 

@@ -5,7 +5,7 @@ A tile ``[rows, columns]`` (contiguous columns) is stored as ``[columns / width,
 where ``width`` elements are a row of an atom.
 
     K-major      the columns are K: a tile ``[M, K]`` of A, or ``[N, K]`` of B
-    MN-major     the columns are M or N (16-bit types only)
+    MN-major     the columns are M or N (not of all types)
 
 Sources: PTX ISA, matrix layouts of ``wgmma`` and of ``tcgen05``, which are the same; the strides of
 the descriptor are those of CUTLASS's canonical layouts.
@@ -23,6 +23,14 @@ _UNIT_BYTES = 16  # descriptors count in these
 _ROWS = 8  # of an atom
 SWIZZLE_MODES = {16: 0, 32: 1, 64: 2, 128: 3}
 """By the bytes of a row: ``CUtensorMapSwizzle``, and TVM's argument for descriptors."""
+
+
+def either_bits(mma: Mma) -> Ints:
+    """Bits of the types of which M or N may be contiguous.
+
+    PTX ISA: of ``wgmma`` f16 and bf16; of ``tcgen05.mma`` also those of 8 bits.
+    """
+    return (16, 8) if mma.kind == "tensor_memory" else (16,)
 
 
 @dataclass(frozen=True)
@@ -49,10 +57,10 @@ class SharedOperand:
                 f"{self.mma.name}: swizzle of {self.swizzle_bytes} bytes; there are 16 (none), 32,"
                 " 64 and 128"
             )
-        if not self.k_major and self.bits != 16:
+        if not self.k_major and self.bits not in (either := either_bits(self.mma)):
             raise TargetError(
                 f"{self.mma.name}: {self.side} of {self.bits} bits must have K contiguous; only"
-                " 16-bit types may have M or N"
+                f" types of {' and '.join(map(str, either))} bits may have M or N"
             )
         if self.tile[1] % self.width:
             raise TargetError(

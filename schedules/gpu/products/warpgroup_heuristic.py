@@ -52,7 +52,7 @@ def warpgroup_config(
         (copies, ()) for copies in (COPIES if windows is None else COPIES[:1])
     ]
     if windows is None:
-        turned = [side for side in SIDES if turns(shape, side)]
+        turned = [side for side in SIDES if turns(kinds[0], shape, side)]
         if pad := sides_to_pad(shape, target, together=True, turned=turned):
             ways.append(("tma", pad))
     numbers = product((2, 1), (1, 2), (1, 2), (4, 3, 2), ways)

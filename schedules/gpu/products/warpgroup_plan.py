@@ -28,7 +28,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.intrin import mbarrier
-from tvm_iree_ext.intrin.shared_operands import SharedOperand
+from tvm_iree_ext.intrin.shared_operands import SharedOperand, either_bits
 from tvm_iree_ext.intrin.tcgen05 import COLUMNS
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
@@ -45,7 +45,6 @@ _PAIR = 2  # accumulators side by side in a lane's registers
 _ACCESS_BYTES = 16
 _MOST_LOADED = 64  # columns of tensor memory that are in registers at once
 _STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
-_EITHER_BITS = 16
 _SWIZZLES = (128, 64, 32, 16)
 _LINE = 128  # bytes
 _ATOM_BYTES = 1024  # to which swizzled tiles are aligned
@@ -339,7 +338,7 @@ def plan_warpgroup_matmul(
         raise ScheduleError(
             f"{where}: pad is {list(config.pad)}; it is for matrices that tensor maps copy"
         )
-    turned = [side for side in SIDES if side in config.pad and turns(shape, side)]
+    turned = [side for side in SIDES if side in config.pad and turns(mma, shape, side)]
     shape = padded_shape(shape, config.pad, where, turned)
     if mma.kind not in FROM_SHARED or not mma.on(chip.name):
         raise ScheduleError(f"{where}: {chip.name} has no such warpgroup instruction")
@@ -433,13 +432,10 @@ def _check_splits(plan: WarpgroupPlan, where: str) -> None:
         raise ScheduleError(f"{where}: {splits} splits of {plan.steps} steps leave parts empty")
 
 
-def turns(shape: MatmulShape, side: str) -> bool:
-    """Whether instructions of warpgroups take an operand turned: K contiguous.
-
-    Of 16 bits they take both.
-    """
+def turns(mma: Mma, shape: MatmulShape, side: str) -> bool:
+    """Whether an instruction takes an operand turned: K contiguous."""
     along = {"lhs": (0, 1), "rhs": (1, 0)}[side]
-    return shape.order(side) != along and DataType(shape.dtype(side)).bits != _EITHER_BITS
+    return shape.order(side) != along and DataType(shape.dtype(side)).bits not in either_bits(mma)
 
 
 def sums_apart(mma: Mma) -> bool:

@@ -31,6 +31,16 @@ def test_operands_lie_in_memory_either_way(lhs_order, rhs_order, workgroups):
     assert done.counts[KIND] == 2 * 2 * 4 * 4  # tiles, steps of 64
 
 
+@pytest.mark.parametrize(
+    "kind", ["NV_TCGEN05_F32_128x128x32_F8E4M3FN_F8E5M2", "NV_TCGEN05_I32_128x64x32_I8"]
+)
+def test_types_of_8_bits_lie_in_memory_either_way(kind):
+    """Nothing is turned first."""
+    shape = shape_of(kind, 144, 208, 272, (1, 0), (0, 1))
+    assert warpgroup_config(shape, BLACKWELL).pad == ()
+    multiplied(shape, kind, workgroups=2, stages=2)
+
+
 @pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "options"),
