@@ -8,17 +8,14 @@ from tvm import ir
 
 from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
+from tvm_iree_ext.intrin.tensor_intrins import intrins_obstacle
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
 from tvm_iree_ext.targets.gpu import chip_names
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 from tvm_iree_ext.targets.names import make_target
 
-ROWS = [
-    row
-    for row in mma_table().values()
-    if row.kind not in ("warpgroup", "opaque")
-    and (row.lhs_scale is None or row.lhs_scale.lane_replication == 1)
-]
+ROWS = [row for row in mma_table().values() if intrins_obstacle(row) is None]
 AMD = [row for row in ROWS if row.vendor == "amd"]
 NVIDIA = [row for row in ROWS if row.vendor == "nvidia"]
 
@@ -35,9 +32,9 @@ def names_of(row):
 
 
 def test_only_undocumented_registers_are_left_out():
-    """Warpgroup kinds are in test_wgmma, those with scales of sm_120a in products that use them."""
+    """Those that read shared memory are in test_wgmma and test_tcgen05, others in products."""
     left = [row for row in mma_table().values() if row not in ROWS]
-    left = [row for row in left if row.kind not in ("warpgroup", "scaled")]
+    left = [row for row in left if row.kind not in (*FROM_SHARED, "scaled")]
     assert [row.name for row in left] == ["NV_WMMA_F32_16x16x16_F16", "NV_WMMA_F16_16x16x16_F16"]
     assert all(row.operands() == {} for row in left)
 

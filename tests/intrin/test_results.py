@@ -8,6 +8,7 @@ from sample_wgmma import warpgroup_product
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.intrin.kernel_attributes import with_swizzles
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form
+from tvm_iree_ext.intrin.tensor_intrins import intrins_obstacle
 from tvm_iree_ext.simulator import device_functions, simulate
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
 from tvm_iree_ext.targets.gpu import chip_names
@@ -15,12 +16,7 @@ from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 from tvm_iree_ext.targets.names import make_target
 
-ROWS = [
-    row
-    for row in mma_table().values()
-    if row.kind not in ("warpgroup", "opaque")
-    and (row.lhs_scale is None or row.lhs_scale.lane_replication == 1)
-]
+ROWS = [row for row in mma_table().values() if intrins_obstacle(row) is None]
 STEPS = 2
 
 

@@ -10,7 +10,8 @@ from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.intrin.kernel_attributes import with_swizzles
-from tvm_iree_ext.intrin.wgmma import SharedOperand, wgmma_intrins
+from tvm_iree_ext.intrin.shared_operands import SharedOperand
+from tvm_iree_ext.intrin.wgmma import wgmma_intrins
 from tvm_iree_ext.layout.analysis import Placement
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 from tvm_iree_ext.targets.names import make_target

@@ -7,7 +7,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin.intrin_descriptions import product_loops
-from tvm_iree_ext.intrin.wgmma import SharedOperand, WgmmaIntrins, wgmma_intrins
+from tvm_iree_ext.intrin.shared_operands import SharedOperand
+from tvm_iree_ext.intrin.wgmma import WgmmaIntrins, wgmma_intrins
 from tvm_iree_ext.layout.analysis import Swizzle
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
 

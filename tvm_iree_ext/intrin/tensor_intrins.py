@@ -22,32 +22,34 @@ from tvm_iree_ext.intrin.intrin_descriptions import (
     multiply_functions,
     store_functions,
 )
+from tvm_iree_ext.targets.mma.mma_kinds import Kind, Mma
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
 from tvm_iree_ext.targets.mma.scaled_kinds import formats_of
+
+_WITHOUT_FRAGMENTS: dict[Kind, str] = {
+    "warpgroup": "its B is in shared memory; see intrin.wgmma",
+    "tensor_memory": "its sums are in tensor memory; see intrin.tcgen05",
+    "opaque": "which lane holds which element is not documented",
+}
+
+
+def intrins_obstacle(mma: Mma) -> str | None:
+    """Why a kind has no TensorIntrins of fragments, or None."""
+    if reason := _WITHOUT_FRAGMENTS.get(mma.kind):
+        return reason
+    if mma.kind == "scaled" and formats_of(mma.name):
+        return "elements of some formats lie across bytes; products with scales pack them"
+    if mma.lhs_scale is not None and mma.lhs_scale.lane_replication > 1:
+        return "scales of several instructions share registers; products with scales put them there"
+    return None
 
 
 class MmaIntrins(MmaTile):
     """The names of a kind's TensorIntrins; each is registered when it is first asked for."""
 
     def __post_init__(self) -> None:
-        if self.mma.kind in ("warpgroup", "opaque"):
-            reason = {
-                "warpgroup": "its B is in shared memory; see intrin.wgmma",
-                "opaque": "which lane holds which element is not documented",
-            }
-            raise TargetError(
-                f"{self.mma.name}: has no TensorIntrins of fragments: {reason[self.mma.kind]}"
-            )
-        if self.mma.kind == "scaled" and formats_of(self.mma.name):
-            raise TargetError(
-                f"{self.mma.name}: has no TensorIntrins: elements of some formats lie across bytes;"
-                " products with scales pack them"
-            )
-        if self.mma.lhs_scale is not None and self.mma.lhs_scale.lane_replication > 1:
-            raise TargetError(
-                f"{self.mma.name}: has no TensorIntrins: scales of several instructions share"
-                " registers; products with scales put them there"
-            )
+        if obstacle := intrins_obstacle(self.mma):
+            raise TargetError(f"{self.mma.name}: has no TensorIntrins of fragments: {obstacle}")
         super().__post_init__()
 
     @property

@@ -1,21 +1,12 @@
 """TensorIntrins of ``wgmma``: four subgroups multiply tiles that lie in shared memory.
 
-B is read from shared memory through a descriptor, A from there or from registers, and the
-accumulator is in registers.  Operands in shared memory lie in *atoms*: rows of 16 bytes, or of 32,
-64 or 128 bytes whose 16-byte columns are swizzled.  A tile ``[rows, columns]`` (contiguous columns)
-is stored as ``[columns / width, rows, width]``, where ``width`` elements are a row of an atom.
-
-    K-major      the columns are K: a tile ``[M, K]`` of A, or ``[N, K]`` of B
-    MN-major     the columns are M or N (16-bit types only)
-
-Sources: PTX ISA, wgmma matrix layouts; the strides of the descriptor are those of CUTLASS's
-canonical layouts.
+B is read from shared memory through a descriptor (:mod:`.shared_operands`), A from there or from
+registers, and the accumulator is in registers.
 """
 
 import functools
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -27,123 +18,10 @@ from tvm_iree_ext.intrin import intrin_descriptions as functions
 from tvm_iree_ext.intrin.fragments import fragment_shape
 from tvm_iree_ext.intrin.intrin_descriptions import Functions, MmaTile
 from tvm_iree_ext.intrin.nvidia import words
+from tvm_iree_ext.intrin.shared_operands import SWIZZLE_MODES, SharedOperand
 from tvm_iree_ext.intrin.tensor_intrins import registered
-from tvm_iree_ext.layout.analysis import Swizzle
-from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
-
-_UNIT_BYTES = 16  # descriptors count in these
-_ROWS = 8  # of an atom
-_MODES = {16: 0, 32: 1, 64: 2, 128: 3}  # swizzle_bytes -> CUtensorMapSwizzle
-
-
-@dataclass(frozen=True)
-class SharedOperand:
-    """Shared-memory placement of ``steps`` instructions' tiles of A or B.
-
-    Attributes:
-        mma: the kind.
-        side: ``lhs`` or ``rhs``.
-        steps: instructions along K that one tile serves.
-        k_major: whether K is contiguous.
-        swizzle_bytes: of a row of an atom: 16 (not swizzled), 32, 64 or 128.
-    """
-
-    mma: Mma
-    side: str
-    steps: int = 1
-    k_major: bool = True
-    swizzle_bytes: int = 128
-
-    def __post_init__(self) -> None:
-        if self.swizzle_bytes not in _MODES:
-            raise TargetError(
-                f"{self.mma.name}: swizzle of {self.swizzle_bytes} bytes; there are 16 (none), 32,"
-                " 64 and 128"
-            )
-        if not self.k_major and self.bits != 16:
-            raise TargetError(
-                f"{self.mma.name}: {self.side} of {self.bits} bits must have K contiguous; only"
-                " 16-bit types may have M or N"
-            )
-        if self.tile[1] % self.width:
-            raise TargetError(
-                f"{self.mma.name}: rows of {self.tile[1]} elements of {self.side} are no multiple"
-                f" of the {self.width} of a swizzle of {self.swizzle_bytes} bytes"
-            )
-        if self.k_major and self.swizzle_bytes > _UNIT_BYTES and self.tile[1] > self.width:
-            raise TargetError(
-                f"{self.mma.name}: K of {self.tile[1]} is more than the {self.width} elements of"
-                f" one swizzled row; take at most {self.steps * self.width // self.tile[1]} steps"
-            )
-
-    @property
-    def dtype(self) -> str:
-        """By the table's name."""
-        return self.mma.a if self.side == "lhs" else self.mma.b
-
-    @property
-    def bits(self) -> int:
-        """Bits of an element."""
-        return dtype_bits(self.dtype)
-
-    @property
-    def tile(self) -> Ints:
-        """Rows and columns of the whole tile; columns are contiguous."""
-        depth = self.steps * self.mma.k
-        other = self.mma.m if self.side == "lhs" else self.mma.n
-        return (other, depth) if self.k_major else (depth, other)
-
-    @property
-    def width(self) -> int:
-        """Elements of a row of an atom."""
-        return self.swizzle_bytes * 8 // self.bits
-
-    @property
-    def shape(self) -> Ints:
-        """Shape of the buffer: ``[columns / width, rows, width]``, without a first extent of 1."""
-        rows, columns = self.tile
-        atoms = (columns // self.width,) if columns > self.width else ()
-        return (*atoms, rows, self.width)
-
-    @property
-    def swizzle(self) -> Swizzle | None:
-        """Swizzle of the buffer's accesses; see :mod:`.swizzle`."""
-        if self.swizzle_bytes == _UNIT_BYTES:
-            return None
-        return Swizzle(self.width, _UNIT_BYTES * 8 // self.bits, 128 // self.swizzle_bytes)
-
-    def place(self, row: Any, column: Any) -> list[Any]:
-        """Indices in the buffer of the tile's element at a row and column."""
-        if self.tile[1] == self.width:
-            return [row, column]
-        return [column // self.width, row, column % self.width]
-
-    def index(self, outer: Any, k: Any) -> list[Any]:
-        """The place of the element at ``outer`` (M or N) and ``k``."""
-        return self.place(outer, k) if self.k_major else self.place(k, outer)
-
-    def first(self, step: int) -> int:
-        """The element at which an instruction's tile begins."""
-        depth = step * self.mma.k
-        if not self.k_major:
-            return depth * self.width
-        return depth // self.width * self.tile[0] * self.width + depth % self.width
-
-    @property
-    def strides(self) -> Ints:
-        """The descriptor's leading and stride offsets, in units of 16 bytes."""
-        group = _ROWS * self.swizzle_bytes // _UNIT_BYTES  # from 8 rows to the next
-        atom = self.tile[0] * self.swizzle_bytes // _UNIT_BYTES  # from an atom to the next
-        if self.k_major:
-            return (atom if self.swizzle_bytes == _UNIT_BYTES else 1, group)
-        return (group, atom) if self.swizzle_bytes == _UNIT_BYTES else (atom, group)
-
-    @property
-    def key(self) -> str:
-        """For names."""
-        return f"{'k' if self.k_major else 'mn'}{self.swizzle_bytes}"
 
 
 class WgmmaIntrins(MmaTile):
@@ -322,5 +200,5 @@ def encode_descriptor(words_: Any, pointer: Any, operand: SharedOperand) -> None
     Adding n moves the tile by 16 n bytes.
     """
     leading, stride = operand.strides
-    mode = _MODES[operand.swizzle_bytes]
+    mode = SWIZZLE_MODES[operand.swizzle_bytes]
     I.evaluate(T.cuda.wgmma.encode_matrix_descriptor(words_.data, pointer, leading, stride, mode))

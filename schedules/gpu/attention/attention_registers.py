@@ -16,6 +16,7 @@ BEYOND = {
     "sm_89": (-24, 56),
     "sm_90": (-45, 30),
     "sm_100": (-5, 30),
+    "sm_110": (-33, 46),
     "sm_120": (-8, 62),
     "gfx908": (-65, 118),
     "gfx90a": (-38, 40),
@@ -29,7 +30,8 @@ BEYOND = {
 """Registers of a lane that were reported beyond those foreseen: the fewest and the most, by chip.
 
 Of attentions of :mod:`~tvm_iree_ext.inspection.resource_sweep_cases` with the heuristic's tiles:
-nine for sm_80 and for each chip of AMD but gfx1102, seven for sm_90, two or three for the others.
+14 for sm_110, nine for sm_80 and for each chip of AMD but gfx1102, seven for sm_90, two or three
+for the others.
 By NVRTC and ``ptxas`` 13.0 and 13.5, and LLVM 22 of TVM 0.27; November 2026.  The fewest are of
 heads of 40 and of masks of float32; the most are of doubles, of narrow heads of float32, and on
 gfx1250 of few rows.  One spilled, scalar registers: 32 causal heads on 8 on gfx1250.

@@ -26,7 +26,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.intrin import mbarrier
-from tvm_iree_ext.intrin.wgmma import SharedOperand
+from tvm_iree_ext.intrin.shared_operands import SharedOperand
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.gpu.attention.attention_config import (

@@ -11,6 +11,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin import mbarrier, wgmma
 from tvm_iree_ext.intrin.kernel_attributes import EXACT_BUFFERS
+from tvm_iree_ext.intrin.shared_operands import SharedOperand
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.attention.attention_kernel import ALIGNMENT_BYTES
 from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
@@ -21,7 +22,8 @@ from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
 )
 from tvm_iree_ext.schedules.gpu.attention.attention_workgroup import AttentionWorkgroup
 from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes, vector, where
-from tvm_iree_ext.schedules.gpu.products.warpgroup_kernel import FEW, MANY, either, from_lane
+from tvm_iree_ext.schedules.gpu.products.warpgroup_pipeline import either, from_lane
+from tvm_iree_ext.schedules.gpu.products.warpgroup_registers import FEW, MANY
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.tir.tir_expressions import i64, known
 
@@ -201,7 +203,7 @@ class _Kernel(AttentionWorkgroup):
         mbarrier.wait(self._full(name, slot), turn % 2)
         return slot
 
-    def _descriptor(self, operand: wgmma.SharedOperand, place: Any) -> Any:
+    def _descriptor(self, operand: SharedOperand, place: Any) -> Any:
         words = I.alloc_buffer((1,), "uint64", scope="local")
         wgmma.encode_descriptor(words, self._address(place), operand)
         return words[0]
@@ -254,8 +256,8 @@ class _Kernel(AttentionWorkgroup):
         acc: Any,
         left: list[Any],
         right: Any,
-        lhs: wgmma.SharedOperand | None,
-        rhs: wgmma.SharedOperand,
+        lhs: SharedOperand | None,
+        rhs: SharedOperand,
         *,
         add: bool,
     ) -> None:

@@ -21,6 +21,7 @@ BEYOND = {
     "sm_89": (-72, 16),
     "sm_90": (-72, 54),
     "sm_100": (-46, 8),
+    "sm_110": (-74, -22),
     "sm_120": (-40, -12),
     "gfx908": (-130, -24),
     "gfx90a": (-192, 36),
@@ -35,10 +36,11 @@ BEYOND = {
 
 Of products of :mod:`~tvm_iree_ext.inspection.resource_sweep_cases` with the heuristic's tiles, all
 types and open extents among them: 18 or 19 for sm_80 and for each chip of AMD but gfx1102, 12 for
-sm_90, six or seven for the others.  By NVRTC and ``ptxas`` 13.5, and by LLVM 22, that of TVM 0.27;
-November 2026.  The fewest are of prologues and of 8-bit floats that are converted; the most are of
-16 rows (NVIDIA), of doubles, and of extents that the call tells (AMD).  One product spilled, a
-register: f16*f32 on gfx1250.
+sm_90, 11 for sm_110 (of known extents), six or seven for the others.  By NVRTC and ``ptxas`` 13.5,
+for sm_110 13.0, and by LLVM 22, that of TVM 0.27; November 2026.  The fewest are of prologues, of
+8-bit floats that are converted, and of doubles (sm_110); the most are of 16 rows (NVIDIA), of
+doubles, and of extents that the call tells (AMD).  One product spilled, a register: f16*f32 on
+gfx1250.
 """
 
 _OVERHEAD = 40  # for addresses and the like

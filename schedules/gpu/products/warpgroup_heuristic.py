@@ -7,6 +7,7 @@ from math import prod
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.intrin.tcgen05 import COLUMNS
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.padded_operands import sides_to_pad
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
@@ -18,7 +19,7 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import ROUNDING, Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, ROUNDING, Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
 _NARROW = 64  # columns; fewer are for results that have no more
@@ -51,7 +52,7 @@ def warpgroup_config(
         (copies, ()) for copies in (COPIES if windows is None else COPIES[:1])
     ]
     if windows is None:
-        turned = [side for side in SIDES if turns(shape, side)]
+        turned = [side for side in SIDES if turns(kinds[0], shape, side)]
         if pad := sides_to_pad(shape, target, together=True, turned=turned):
             ways.append(("tma", pad))
     numbers = product((2, 1), (1, 2), (1, 2), (4, 3, 2), ways)
@@ -63,6 +64,8 @@ def warpgroup_config(
             plan = plan_warpgroup_matmul(shape, target, config, windows)
         except ScheduleError as refused:
             error = refused
+            continue
+        if plan.in_tensor_memory and 2 * plan.sum_columns > COLUMNS:  # tiles take halves in turns
             continue
         for splits in {1, _parts(plan, cores)}:
             chosen = replace(plan, config=replace(config, splits=splits))
@@ -113,7 +116,7 @@ def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
     return [
         mma
         for mma in mma_table().values()
-        if mma.kind == "warpgroup" and mma.on(chip.name) and mma.a not in ROUNDING
+        if mma.kind in FROM_SHARED and mma.on(chip.name) and mma.a not in ROUNDING
         if mma.n >= min(_NARROW, shape.n or _NARROW)
         if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
     ]

@@ -20,6 +20,7 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
 _SUBGROUPS = 4  # of a warpgroup
@@ -39,7 +40,7 @@ def chosen_warpgroups(
     Copies by lanes gain nothing over that rule; few tiles of few steps leave cores idle; and few
     rows leave most of an instruction without use.
     """
-    if not mma_kinds(target, ("warpgroup",)):
+    if not mma_kinds(target, FROM_SHARED):
         return None
     try:
         config = warpgroup_config(shape, target, windows)

@@ -14,6 +14,9 @@ multiples of 16 bytes, by ``cp.async`` of a warpgroup's lanes, or element by ele
 
 With ``workgroups``, as many as the chip holds at once take tiles in turns: the steps of the next
 tile are copied while accumulators are stored, by way of shared memory that is no slot's.
+
+Where the chip has tensor memory (``tcgen05``), a lane of warpgroup 0 multiplies into it, and
+warpgroup 1 stores: :mod:`.warpgroup_tensor_memory`.
 """
 
 from dataclasses import dataclass
@@ -25,21 +28,23 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.intrin import mbarrier
-from tvm_iree_ext.intrin.wgmma import SharedOperand
+from tvm_iree_ext.intrin.shared_operands import SharedOperand, either_bits
+from tvm_iree_ext.intrin.tcgen05 import COLUMNS
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import padded_shape
 from tvm_iree_ext.schedules.gpu.products.stream_k import BAND
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
 
 WARPGROUP = 128  # lanes
 _SUBGROUPS = 4  # of a warpgroup
-_PAD_BYTES = 32  # of a row of accumulators in shared memory
+_PAIR = 2  # accumulators side by side in a lane's registers
+_ACCESS_BYTES = 16
+_MOST_LOADED = 64  # columns of tensor memory that are in registers at once
 _STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
-_EITHER_BITS = 16
 _SWIZZLES = (128, 64, 32, 16)
 _LINE = 128  # bytes
 _ATOM_BYTES = 1024  # to which swizzled tiles are aligned
@@ -61,7 +66,7 @@ class WarpgroupConfig:
 
     Attributes:
         mma_kind: the instruction.
-        consumers: warpgroups that multiply, one below the other.
+        consumers: warpgroups that multiply, one below the other; 1 with tensor memory.
         tiles: instructions of each along the rows.
         columns: and along the columns, of the same operand of shared memory.
         stages: steps of k that are under way at once.
@@ -146,18 +151,24 @@ class AccumulatorStaging:
         parts: in which an instruction's columns come.
         itemsize: of an accumulator.
         offset: of the first byte.
+        rows: of a subgroup.
+        run: columns that a lane has side by side, and writes at once.
+        pad: elements behind a row, such that what lanes write lies in different banks: two columns
+            of each of eight rows, or four of each of 32.
     """
 
     columns: int
     parts: int
     itemsize: int
     offset: int
-    rows = 16  # of a subgroup
+    rows: int
+    run: int
+    pad: int
 
     @property
     def pitch(self) -> int:
-        """Elements from a row to the next: eight rows of eight pairs lie in different banks."""
-        return self.columns + _PAD_BYTES // self.itemsize
+        """Elements from a row to the next."""
+        return self.columns + self.pad
 
     def nbytes(self, consumers: int) -> int:
         """Bytes of all subgroups."""
@@ -193,6 +204,28 @@ class WarpgroupPlan:
         return sum(tile.nbytes for tile in self.shared.values())
 
     @property
+    def in_tensor_memory(self) -> bool:
+        """Whether sums lie there."""
+        return self.mma.kind == "tensor_memory"
+
+    @property
+    def sum_columns(self) -> int:
+        """Columns of tensor memory that a tile's sums take."""
+        return self.config.tiles * self.mma.n
+
+    @property
+    def halves(self) -> int:
+        """Tiles whose sums are in tensor memory at once."""
+        return 2 if self.config.workgroups else 1
+
+    @property
+    def further_words(self) -> int:
+        """Behind the slots' barriers: one of all that multiply; or those of the halves of tensor
+        memory, and its address.
+        """
+        return 2 * self.halves + 1 if self.in_tensor_memory else 1
+
+    @property
     def staging(self) -> AccumulatorStaging:
         """Accumulators in the slots, or behind them, as many columns at once as there is room for.
 
@@ -203,9 +236,12 @@ class WarpgroupPlan:
         if self.config.workgroups:
             offset = -(-_slots_bytes(self) // _LINE) * _LINE
             room = self.memory - offset
-        parts = 1
+        rows = self.mma.m // _SUBGROUPS
+        run = _ACCESS_BYTES // itemsize if self.in_tensor_memory else _PAIR
+        pad = run if self.in_tensor_memory else 2 * _ACCESS_BYTES // itemsize
+        parts = -(-self.mma.n // _MOST_LOADED) if self.in_tensor_memory else 1
         while True:
-            found = AccumulatorStaging(self.mma.n // parts, parts, itemsize, offset)
+            found = AccumulatorStaging(self.mma.n // parts, parts, itemsize, offset, rows, run, pad)
             if found.nbytes(self.config.consumers) <= room or self.mma.n // parts % 16:
                 return found
             parts *= 2
@@ -302,9 +338,9 @@ def plan_warpgroup_matmul(
         raise ScheduleError(
             f"{where}: pad is {list(config.pad)}; it is for matrices that tensor maps copy"
         )
-    turned = [side for side in SIDES if side in config.pad and turns(shape, side)]
+    turned = [side for side in SIDES if side in config.pad and turns(mma, shape, side)]
     shape = padded_shape(shape, config.pad, where, turned)
-    if mma.kind != "warpgroup" or not mma.on(chip.name):
+    if mma.kind not in FROM_SHARED or not mma.on(chip.name):
         raise ScheduleError(f"{where}: {chip.name} has no such warpgroup instruction")
     dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
     if dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype):
@@ -330,12 +366,13 @@ def plan_warpgroup_matmul(
             f"{where}: {config.consumers} consumers, {config.tiles} tiles, {config.stages} stages;"
             f" expected 1 to {max(_HELD)}, 1 or more, and 2 or more"
         )
-    held = (instructions + sums_apart(mma)) * mma.operand("acc").registers
-    if held > (limit := _HELD[config.consumers]):
-        raise ScheduleError(
-            f"{where}: accumulators take {held} registers of a lane; there are {limit} for"
-            f" {config.consumers} consumers"
-        )
+    if mma.kind == "warpgroup":
+        held = (instructions + sums_apart(mma)) * mma.operand("acc").registers
+        if held > (limit := _HELD[config.consumers]):
+            raise ScheduleError(
+                f"{where}: accumulators take {held} registers of a lane; there are {limit} for"
+                f" {config.consumers} consumers"
+            )
     majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
     counts = {"lhs": config.consumers * config.tiles, "rhs": config.columns}
     shared, offset = {}, 0
@@ -349,6 +386,7 @@ def plan_warpgroup_matmul(
     tile = (counts["lhs"] * mma.m, counts["rhs"] * mma.n, _STEPS * mma.k)
     memory = chip.shared_memory_bytes
     plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared, memory, windows)
+    _check_tensor_memory(plan, where)
     _check_splits(plan, where)
     size = shared_bytes(plan)
     if size > chip.shared_memory_bytes:
@@ -365,6 +403,22 @@ def plan_warpgroup_matmul(
     return plan
 
 
+def _check_tensor_memory(plan: WarpgroupPlan, where: str) -> None:
+    if not plan.in_tensor_memory:
+        return
+    config = plan.config
+    if (config.consumers, config.columns, config.copies) != (1, 1, "tma") or plan.windows:
+        raise ScheduleError(
+            f"{where}: {config.consumers} consumers, {config.columns} columns, copies"
+            f" {config.copies!r}; with sums in tensor memory there is one of each, and tensor maps"
+            " of matrices"
+        )
+    if (taken := plan.halves * plan.sum_columns) > COLUMNS:
+        raise ScheduleError(
+            f"{where}: sums take {taken} columns of tensor memory; there are {COLUMNS}"
+        )
+
+
 def _check_splits(plan: WarpgroupPlan, where: str) -> None:
     splits = plan.config.splits
     if splits == 1:
@@ -378,13 +432,10 @@ def _check_splits(plan: WarpgroupPlan, where: str) -> None:
         raise ScheduleError(f"{where}: {splits} splits of {plan.steps} steps leave parts empty")
 
 
-def turns(shape: MatmulShape, side: str) -> bool:
-    """Whether instructions of warpgroups take an operand turned: K contiguous.
-
-    Of 16 bits they take both.
-    """
+def turns(mma: Mma, shape: MatmulShape, side: str) -> bool:
+    """Whether an instruction takes an operand turned: K contiguous."""
     along = {"lhs": (0, 1), "rhs": (1, 0)}[side]
-    return shape.order(side) != along and DataType(shape.dtype(side)).bits != _EITHER_BITS
+    return shape.order(side) != along and DataType(shape.dtype(side)).bits not in either_bits(mma)
 
 
 def sums_apart(mma: Mma) -> bool:
@@ -394,7 +445,7 @@ def sums_apart(mma: Mma) -> bool:
     numbers the sums are 1.6e-3 off, by their norm, where all are added so, 2.5e-4 where 128 are,
     and float32's sums 1e-7; cuBLASLt's are the same in kind (`scripts/gpu-day`).
     """
-    return mma.a.startswith("f8")
+    return mma.kind == "warpgroup" and mma.a.startswith("f8")
 
 
 def slot_stride(plan: WarpgroupPlan) -> int:
@@ -412,8 +463,9 @@ def shared_bytes(plan: WarpgroupPlan) -> int:
 
 
 def _slots_bytes(plan: WarpgroupPlan) -> int:
-    """Bytes of the slots, two barriers for each, and one of all."""
-    return plan.config.stages * (slot_stride(plan) + 2 * mbarrier.BYTES) + mbarrier.BYTES
+    """Bytes of the slots, two barriers for each, and further words."""
+    words = 2 * plan.config.stages + plan.further_words
+    return plan.config.stages * slot_stride(plan) + words * mbarrier.BYTES
 
 
 def _widest(mma: Mma, side: str, k_major: bool) -> SharedOperand:

@@ -1,8 +1,8 @@
 """How warpgroups store the accumulators of a product: row by row, by way of shared memory.
 
-A lane's accumulators lie in runs of two columns, and would be stored in parts of segments.  A
-subgroup puts its rows into shared memory that nobody reads any more, or that is for this, and its
-lanes store neighbouring runs.
+A lane's accumulators lie in runs of two columns, or in one row, and would be stored in parts of
+segments.  A subgroup puts its rows into shared memory that nobody reads any more, or that is for
+this, and its lanes store neighbouring runs.
 """
 
 from math import gcd
@@ -20,7 +20,6 @@ from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits, tvm_dtype
 
 _LANES = 32
 _SUBGROUPS = WARPGROUP // _LANES
-_PAIR = 2  # accumulators side by side
 _LINE = 16  # bytes of an access
 _MOST_LANES = 4  # TVM prints comparisons of no more for CUDA
 
@@ -63,37 +62,46 @@ class WarpgroupResults:
         self.memory, self.lane, self.extents = memory, lane, extents
 
     def store(self, acc: Any, group: Any, row: Any, column: Any) -> None:
-        """Store the tile of an instruction of a warpgroup, from its first row and column on."""
+        """Store the tile of an instruction whose sums are in registers, from its first place on."""
+        parts = self.plan.staging.parts
+        values = self._as_elements(acc, self.mma.operand("acc").elements_per_lane)
+        for part in range(parts):
+            self._store(values, part * (int(values.shape[0]) // parts), part, group, row, column)
+
+    def store_part(self, sums: Any, part: Any, group: Any, row: Any, column: Any) -> None:
+        """Store a part of the columns, as :meth:`store`."""
+        values = self._as_elements(sums, self.plan.staging.columns)
+        self._store(values, 0, part, group, row, column)
+
+    def _store(self, values: Any, begin: int, part: Any, group: Any, row: Any, column: Any) -> None:
+        """Store a part of the columns, whose elements of a lane begin at one of ``values``."""
         operand, staging = self.mma.operand("acc"), self.plan.staging
-        values, subgroup = self._as_elements(acc), self.lane // _LANES % _SUBGROUPS
-        lane, count = self.lane % _LANES, operand.elements_per_lane // staging.parts
-        kind = tvm_dtype(self.mma.c)
-        run = self.run
+        subgroup, lane = self.lane // _LANES % _SUBGROUPS, self.lane % _LANES
+        kind, run = tvm_dtype(self.mma.c), self.run
         size = dtype_bits(self.mma.c) // 8
         words = (staging.offset + staging.nbytes(self.plan.config.consumers)) // size
         view = I.decl_buffer((words,), kind, data=self.memory.data, scope="shared.dyn")
         mine = (self.lane // _LANES - _SUBGROUPS) * (staging.rows * staging.pitch)
         first = I.Bind(mine + staging.offset // size)
-        for part in range(staging.parts):
-            self._sync_subgroup()
-            for start in range(part * count, (part + 1) * count, _PAIR):
-                m, n = coords(operand, lane, subgroup, start)
-                place = first + (m - subgroup * staging.rows) * staging.pitch
-                with I.vectorized(_PAIR) as at:
-                    left = n - part * staging.columns
-                    I.buffer_store(view, values[start + at], [place + left + at])
-            self._sync_subgroup()
-            across = staging.columns // run
-            held = I.alloc_buffer((run,), kind, scope="local")
-            with I.serial(0, staging.rows * across // _LANES) as turn:
-                number = turn * _LANES + lane
-                m, n = number // across, number % across * run
-                for at in range(0, run, _LINE // size):
-                    with I.vectorized(min(run, _LINE // size)) as one:
-                        source = first + m * staging.pitch + n + at + one
-                        I.buffer_store(held, view[source], [at + one])
-                below = row + subgroup * staging.rows + m
-                self._store_run(held, group, below, column + part * staging.columns + n)
+        self._sync_subgroup()
+        for start in range(0, operand.elements_per_lane // staging.parts, staging.run):
+            # A part's elements lie as those of the first one do.
+            m, n = coords(operand, lane, subgroup, start)
+            place = first + (m - subgroup * staging.rows) * staging.pitch + n
+            with I.vectorized(staging.run) as at:
+                I.buffer_store(view, values[begin + start + at], [place + at])
+        self._sync_subgroup()
+        across = staging.columns // run
+        held = I.alloc_buffer((run,), kind, scope="local")
+        with I.serial(0, staging.rows * across // _LANES) as turn:
+            number = turn * _LANES + lane
+            m, n = number // across, number % across * run
+            for at in range(0, run, _LINE // size):
+                with I.vectorized(min(run, _LINE // size)) as one:
+                    source = first + m * staging.pitch + n + at + one
+                    I.buffer_store(held, view[source], [at + one])
+            below = row + subgroup * staging.rows + m
+            self._store_run(held, group, below, column + part * staging.columns + n)
 
     def _store_run(self, held: Any, group: Any, row: Any, column: Any) -> None:
         i, j = (self._wide(index) for index in (row, column))
@@ -113,9 +121,9 @@ class WarpgroupResults:
         dtype = self.target.index_dtype
         return index if dtype == "int32" else tirx.Cast(dtype, index)
 
-    def _as_elements(self, acc: Any) -> Any:
-        """The accumulator as numbers: of words those that they hold."""
-        dtype, count = tvm_dtype(self.mma.c), self.mma.operand("acc").elements_per_lane
+    def _as_elements(self, acc: Any, count: int) -> Any:
+        """So many accumulators as numbers: of words those that they hold."""
+        dtype = tvm_dtype(self.mma.c)
         if str(acc.dtype) == dtype:
             return acc
         values = I.alloc_buffer((count,), dtype, scope="local")

@@ -4,8 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
+from tests.support.changed_calls import argument, changed, name_of, without
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
@@ -15,7 +16,6 @@ from tvm_iree_ext.simulator import TensorMap, device_functions, simulate
 from tvm_iree_ext.simulator.machine.strands import Strands, Stuck
 from tvm_iree_ext.targets.names import make_target
 
-NOTHING = tirx.Evaluate(tirx.const(0, "int32"))
 KIND = "NV_WGMMA_F32_64x64x16_F16"
 M, N, K = 64, 64, 7 * 64  # each of three slots is filled again
 
@@ -55,46 +55,6 @@ def outcome(kernel, rows=M):
     found = {finding.kind for finding in done.findings}
     right = np.array_equal(c, a.astype("float32") @ b.astype("float32").T)
     return found if right else found | {"wrong"}, done
-
-
-def name_of(node):
-    return getattr(getattr(node, "op", None), "name", "").removeprefix("tirx.")
-
-
-def changed(kernel, name, change, which=None):
-    """Kernels with one call of a name changed: each, or the ``which``-th."""
-    total = [0]
-
-    def count(node):
-        total[0] += name_of(node.value) == name
-
-    tvm_ffi.structural_walk(kernel.body, (tirx.Evaluate, count))
-    assert total[0], name
-    for number in range(total[0]) if which is None else [which]:
-        seen = [-1]
-
-        def apply(node, seen=seen, number=number):
-            if name_of(node.value) != name:
-                return node
-            seen[0] += 1
-            return change(node) if seen[0] == number else node
-
-        yield kernel.with_body(tvm_ffi.structural_map(kernel.body, (tirx.Evaluate, apply)))
-
-
-def argument(at, new):
-    """Put ``new(old)`` for an argument of a call."""
-
-    def change(node):
-        call = node.value
-        args = [new(arg) if number == at else arg for number, arg in enumerate(call.args)]
-        return tirx.Evaluate(ir.Call(call.op, args, attrs=call.attrs, ret_ty=call.ty))
-
-    return change
-
-
-def without(node):
-    return NOTHING
 
 
 def test_a_right_kernel_gives_no_finding(kernel, copies):

@@ -28,7 +28,7 @@ def test_the_table_has_every_kind_of_row():
     count = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     assert count == {
         "native": 123, "virtual": 8, "virtual_sparse": 14, "scaled": 6, "opaque": 2,
-        "warpgroup": 19,
+        "warpgroup": 19, "tensor_memory": 42,
     }  # fmt: skip
 
 
@@ -71,6 +71,7 @@ def test_the_block_major_accumulator_is_not_in_storage_order():
         ("NV_MMA_SYNC_F32_16x8x16_F16", "rhs", 5, 3, (11, 1)),
         ("NV_MMA_SYNC_I32_16x8x32_I8", "lhs", 5, 9, (1, 21)),
         ("NV_WGMMA_F32_64x64x16_F16", "acc", 32 + 5, 6, (25, 10)),
+        ("NV_TCGEN05_F32_128x64x16_F16", "acc", 64 + 5, 6, (69, 6)),
     ],
 )
 def test_documented_places(name, operand, lane, element, coordinate):
@@ -99,6 +100,7 @@ def _broken(name, change):
 
 
 MFMA, NVIDIA = "MFMA_F32_16x16x16_F16", "NV_MMA_SYNC_F32_16x8x16_F16"
+TENSOR = "NV_TCGEN05_F32_128x64x16_F16"
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,9 @@ MFMA, NVIDIA = "MFMA_F32_16x16x16_F16", "NV_MMA_SYNC_F32_16x8x16_F16"
         (MFMA, lambda r: r["intrinsic"].update(isa=["v_mfma_f32_4x4x4f16"]), "is not of shape"),
         (NVIDIA, lambda r: r["intrinsic"].update(ptx=None), "ptx is None"),
         (NVIDIA, lambda r: r.update(acc_colmajor_by_operand_swap=True), "lhs has .*rhs has"),
+        (TENSOR, lambda r: r.update(m=64), "acc: extents are"),
+        (TENSOR, lambda r: r.update(k=32), "shape: M is 128, N a multiple of 16"),
+        (TENSOR, lambda r: r["operands"].update(lhs=r["operands"]["acc"]), "operands: one is"),
         ("VMFMA_F32_16x16x32_F16", lambda r: r["composed_of"].update(count=3), "3 calls of K 16"),
         (
             "VDMFMA_F32_8x16x64x2_F16",
@@ -147,6 +152,8 @@ def test_kinds_of_a_chip():
     assert "MFMA_I32_16x16x16_I8" not in names
     assert not mma_kinds("sm_90", ("warpgroup",))
     assert len(mma_kinds("sm_90a", ("warpgroup",))) == 19
+    assert not mma_kinds("sm_100", ("tensor_memory",))
+    assert len(mma_kinds("sm_100a", ("tensor_memory",))) == 42
     wave64 = make_target("rocm:gfx1100@wave64")
     assert [row.name for row in mma_kinds(wave64)] == ["WMMAR3_F32_16x16x16_F16_W64"]
     assert len(mma_kinds(make_target("rocm:gfx1100"))) == 6

@@ -175,6 +175,14 @@ class Barriers:
             self._order.arriving = None
             self._arrived(barrier, view, word, lanes, statement)
 
+    def arrive_with_products(
+        self, view: MemoryView, index: Value, clock: int, mask: Any, statement: int
+    ) -> None:
+        """An arrival when products in tensor memory are done up to a clock."""
+        for barrier, word, lanes in self._reached(view, index, mask, statement):
+            self._order.release_products(lanes, clock, barrier.clock)
+            self._arrived(barrier, view, word, lanes, statement)
+
     def _arrived(
         self, barrier: _Barrier, view: MemoryView, word: int, lanes: np.ndarray, statement: int
     ) -> None:

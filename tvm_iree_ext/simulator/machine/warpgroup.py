@@ -12,22 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.simulator.base.findings import BOUNDS, INSTRUCTION, UNWAITED
+from tvm_iree_ext.simulator.base.findings import INSTRUCTION, UNWAITED
 from tvm_iree_ext.simulator.base.lane_values import (
     Origin,
     Poison,
     Value,
-    element_type,
     over_lanes,
     poisoned,
 )
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
-from tvm_iree_ext.simulator.machine.matrix_instructions import MatrixInstruction, rounded
+from tvm_iree_ext.simulator.machine.matrix_instructions import MatrixInstruction
+from tvm_iree_ext.simulator.machine.pending_registers import current, put
+from tvm_iree_ext.simulator.machine.shared_tiles import DescribedTile, read_tile
 from tvm_iree_ext.simulator.machine.value_functions import register_of
 from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 from tvm_iree_ext.simulator.races.touches import READ, Touch
-from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits
 
 LANES = 128  # of the four subgroups
 _SWIZZLE_BYTES = {0: 16, 1: 128, 2: 64, 3: 32}  # by the descriptor's code
@@ -43,26 +44,11 @@ def encode(address: Any, leading: Any, stride: Any, mode: int) -> Any:
 
 
 def tile_addresses(descriptor: int, outer: int, k: int, bits: int, *, k_major: bool) -> np.ndarray:
-    """The bytes from which elements ``[outer, k]`` are read, outer being M or N.
-
-    Without a swizzle the tile is made of 8 x 16-byte matrices.  With one, a row of 32, 64 or 128
-    bytes has its 16-byte columns permuted by bits 7..9 of the address.
-    """
-    start = (descriptor & 0x3FFF) << 4
-    leading = (descriptor >> 16 & 0x3FFF) << 4
-    stride = (descriptor >> 32 & 0x3FFF) << 4
-    width = _SWIZZLE_BYTES[descriptor >> 62]
-    i, j = np.meshgrid(np.arange(outer), np.arange(k), indexing="ij")
-    if k_major:
-        byte = j * bits // 8
-        at = i % 8 * width + i // 8 * stride
-        at = at + (byte // 16 * leading + byte % 16 if width == 16 else byte)
-    else:
-        run = width * 8 // bits  # elements of a row
-        across, along = (stride, leading) if width == 16 else (leading, stride)
-        at = i % run * bits // 8 + i // run * across + j % 8 * width + j // 8 * along
-    at = start + at
-    return at ^ ((at >> 7 & (width // 16 - 1)) << 4)
+    """The bytes from which elements ``[outer, k]`` are read, outer being M or N."""
+    fields = (descriptor & 0x3FFF, descriptor >> 16 & 0x3FFF, descriptor >> 32 & 0x3FFF)
+    start, leading, stride = (field << 4 for field in fields)
+    place = DescribedTile(start, leading, stride, _SWIZZLE_BYTES[descriptor >> 62])
+    return place.addresses(outer, k, bits, k_major=k_major)
 
 
 @dataclass
@@ -135,19 +121,11 @@ class Warpgroup:
                 True,
                 Origin("an accumulator of wgmma before its group is waited for", -1, statement),
             )
-            self._put(target, index, state.merged(mask, unready, held[number]))
+            put(state, target, index, state.merged(mask, unready, held[number]))
 
     def _current(self, target: Any, index: int) -> Value:
         pending = self._pending.get((id(target), index))
-        if pending is not None:
-            return pending.value
-        return target[index] if isinstance(target, list) else target.get(index)
-
-    def _put(self, target: Any, index: int, value: Value) -> None:
-        if isinstance(target, list):
-            target[index] = value
-        else:
-            target.set(self._state, index, value, None)
+        return current(target, index) if pending is None else pending.value
 
     def _tile(
         self,
@@ -180,45 +158,11 @@ class Warpgroup:
                 )  # fmt: skip
             bits = dtype_bits(dtype)
             at = tile_addresses(int(group[0]), outer, k, bits, k_major=k_major)
-            number, bad, why = self._read(at, bits // 8, dtype, start, statement)
+            number, bad, why = read_tile(state, at, dtype, "wgmma", start, statement, self._log)
             tiles.append(number)
             wrong.append(bad)
             origin = origin or why
         return poisoned(np.stack(tiles), np.stack(wrong), origin)
-
-    def _read(
-        self, at: np.ndarray, size: int, dtype: str, first_lane: int, statement: int
-    ) -> tuple[np.ndarray, np.ndarray, Origin | None]:
-        state = self._state
-        memory = state.shared_at(int(at.min()))
-        offset = at - memory.address if memory is not None else at
-        if memory is None or offset.max() + size > len(memory.data):
-            name = memory.name if memory is not None else "shared memory"
-            state.report(
-                BOUNDS, statement, (first_lane,),
-                f"a matrix descriptor leads to bytes {int(offset.min())}..{int(offset.max())}"
-                f" of {name}, which are not all its",
-                name,
-            )  # fmt: skip
-            return np.zeros(at.shape), np.zeros(at.shape, bool), None
-        element = element_type(tvm_dtype(dtype))
-        raw = memory.data[offset[..., None] + np.arange(size)]
-        values = rounded(np.ascontiguousarray(raw).view(element)[..., 0], dtype)
-        units = offset // memory.unit
-        self._log(memory, units, max(1, size // memory.unit), first_lane, statement)
-        if memory.unfenced is not None and memory.unfenced[units].any():
-            state.report(
-                INSTRUCTION, statement, (first_lane,),
-                f"wgmma reads {memory.name}, which ordinary stores wrote, without"
-                " fence.proxy.async between",
-                memory.name,
-            )  # fmt: skip
-        bad = ~memory.valid[units]
-        origin = None
-        if bad.any():
-            element_number = int(offset[bad][0]) // size
-            origin = Origin(memory.name, element_number, statement)
-        return values.astype(np.float64), bad, origin
 
     def _log(
         self,
@@ -258,7 +202,7 @@ class Warpgroup:
         self._order.products_done(self._state.active(mask), done)
         for key, pending in list(self._pending.items()):
             if pending.group < done:
-                self._put(pending.target, pending.index, pending.value)
+                put(self._state, pending.target, pending.index, pending.value)
                 del self._pending[key]
         for memory, touch, group in self._reads:
             if group < done and memory.touches is not None:

@@ -25,6 +25,7 @@ from tvm_iree_ext.simulator.machine.simulated_registers import (
     LaneView,
     SimulatedRegisters,
 )
+from tvm_iree_ext.simulator.machine.tensor_memory import TensorMemory
 from tvm_iree_ext.simulator.machine.warpgroup import Warpgroup
 from tvm_iree_ext.simulator.races.barrier_intervals import (
     report_races,
@@ -56,6 +57,7 @@ class SimulatedWorkgroup(WorkgroupState):
         self.copies = Copies(self)
         self.warpgroup = Warpgroup(self, self.order)
         self.barriers = Barriers(self, self.order, self.copies)
+        self.tensor_memory = TensorMemory(self, self.order, self.barriers)
         self.strands = self.barriers.strands
         self._shared_top = SHARED_GAP
         self._sources: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
@@ -211,6 +213,15 @@ class SimulatedWorkgroup(WorkgroupState):
                 result[lanes] = here.any() if kind == "any" else (here | ~taking).all()
         return result
 
+    def elected(self, mask: Any, statement: int) -> Any:
+        """1 in one lane of each subgroup, 0 in the others."""
+        if not self.whole(mask, statement, "elect.sync"):
+            return np.uint32(0)
+        return (
+            self.lane
+            == self.first_lanes(mask) + self.lane // self.subgroup_size * self.subgroup_size
+        ).astype(np.uint32)
+
     def active_lanes(self, mask: Any, statement: int) -> Any:
         """The mask of each subgroup's active lanes, as bits."""
         return self.vote("ballot", np.bool_(True), mask, statement)
@@ -277,5 +288,6 @@ class SimulatedWorkgroup(WorkgroupState):
         """The end of the kernel."""
         self.copies.finish()
         self.warpgroup.finish()
+        self.tensor_memory.finish()
         self.barriers.finish()
         self.settle()

@@ -2,9 +2,10 @@
 
 Between barriers of the workgroup nothing orders its subgroups; barriers in shared memory order some
 of them.  Every subgroup has a clock for each party whose doings it knows to be done: the subgroups
-themselves, what their ``wgmma`` read, and the copies that arrive at each barrier.  An arrival hands
-over the clocks, whoever waits takes them.  For each unit of shared memory it is known who wrote it
-last, and when who read it since: an access to what its subgroup does not know to be done races.
+themselves, what their ``wgmma`` read, the products in tensor memory, and the copies that arrive at
+each barrier.  An arrival hands over the clocks, whoever waits takes them.  For each unit of shared
+memory it is known who wrote it last, and when who read it since: an access to what its subgroup
+does not know to be done races.
 
 Lanes of one subgroup count as one.
 """
@@ -30,7 +31,8 @@ class HappensBefore:
         self._state = state
         self.subgroups = state.subgroups
         self._warpgroups = -(-state.subgroups // _WARPGROUP)
-        self.readers = self.subgroups + self._warpgroups
+        self.products = self.subgroups + self._warpgroups  # the party of those in tensor memory
+        self.readers = self.products + 1
         self._parties = self.readers
         self.clocks = np.zeros((self.subgroups, self.readers + _BARRIERS), np.int32)
         mine = np.arange(self.subgroups)
@@ -67,6 +69,14 @@ class HappensBefore:
 
     def _tick(self, who: np.ndarray) -> None:
         self.clocks[who, who] += 1
+
+    def release_products(self, active: np.ndarray, clock: int, into: np.ndarray) -> None:
+        """Hand over that products in tensor memory are done up to a clock, and so are the copies
+        that their lane waited for.
+        """
+        known = self.clocks[self.subgroups_in(active)].max(axis=0)
+        np.maximum(into[self.readers :], known[self.readers :], out=into[self.readers :])
+        into[self.products] = max(into[self.products], clock)
 
     def products_done(self, active: np.ndarray, clock: int) -> None:
         """The lanes waited for their ``wgmma`` up to a group."""
@@ -114,6 +124,15 @@ class OrderedLog:
 
     def clear(self) -> None:
         """Nothing to forget."""
+
+    def read_by_tensor_products(
+        self, units: np.ndarray, lane: int, clock: int, statement: int
+    ) -> None:
+        """A product in tensor memory that a lane starts reads, until ``clock`` is waited for."""
+        touch = touches.Touch(touches.READ, statement, units, 1, None)
+        self._check_writer(units, lane // self._state.subgroup_size, lane, touch)
+        self.read[self._order.products, units] = clock
+        self.read_at[units] = statement
 
     def read_by_products(
         self, units: np.ndarray, subgroup: int, clock: int, statement: int
@@ -175,7 +194,8 @@ class OrderedLog:
         if reader >= self._order.subgroups:
             kind = UNWAITED
             number = reader - self._order.subgroups
-            earlier = f"wgmma of warpgroup {number} reads it, of whose end nothing is known"
+            who = f"wgmma of warpgroup {number}" if reader < self._order.products else "tcgen05.mma"
+            earlier = f"{who} reads it, of whose end nothing is known"
         self._report(kind, unit, lane, statement, "written", earlier, int(self.read_at[unit]))
 
     def _report(

@@ -118,6 +118,11 @@ for _suffix, _kind in _KINDS.items():
     HANDLERS[f"tvm_warp_shuffle{_suffix}"] = partial(_tvm_shuffle, _kind)
 
 
+@handles("cuda.elect_sync")
+def _elected(tr: Expressions, node: Any) -> Code:
+    return tr.emitter.here(f"rt.elected({tr.mask}, {tr.statement})", False)
+
+
 @handles("cuda.__activemask", "tvm_warp_activemask")
 def _activemask(tr: Expressions, node: Any) -> Code:
     text = f"rt.active_lanes({tr.mask}, {tr.statement})"

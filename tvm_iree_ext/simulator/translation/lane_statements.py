@@ -22,6 +22,7 @@ from tvm_iree_ext.simulator.translation import (
     matrix_calls,
     mbarrier_calls,
     memory_calls,
+    tensor_memory_calls,
     value_calls,
     warpgroup_calls,
 )
@@ -36,7 +37,9 @@ from tvm_iree_ext.simulator.translation.lane_expressions import (
 from tvm_iree_ext.simulator.translation.python_source import Code, PythonEmitter
 
 # Their handlers:
-_REGISTERED = (lane_calls, matrix_calls, mbarrier_calls, memory_calls, warpgroup_calls)
+_REGISTERED = (
+    lane_calls, matrix_calls, mbarrier_calls, memory_calls, tensor_memory_calls, warpgroup_calls,
+)  # fmt: skip
 TENSOR_MAP = "tensormap"
 """The type of a parameter that is a tensor map."""
 _AXES = {"x": 0, "y": 1, "z": 2}

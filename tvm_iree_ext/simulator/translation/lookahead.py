@@ -88,7 +88,7 @@ def look_ahead(body: Any) -> Uses:
     stored |= {base for base, count in addressed.items() if count > only_read[base]}
     units = {base: min(kind.itemsize for kind in kinds) for base, kinds in types.items()}
     aliased = {base for base, kinds in types.items() if len(kinds) > 1}
-    warpgroups = any(name.startswith("ptx.wgmma") for name in names)
+    warpgroups = any(name.startswith(("ptx.wgmma", "ptx.tcgen05_mma")) for name in names)
     barriers = "ptx.mbarrier_init" in names
     return Uses(units, aliased, _indexed_by_lane(body), loaded, stored, warpgroups, barriers)
 
@@ -127,6 +127,7 @@ def base_of(data: Any) -> Any:
     return data
 
 
+_ARRIVALS = ("mbarrier", "tcgen05_commit")
 WAIT = "cuda.mbarrier_wait"
 """The wait for another lane's action."""
 
@@ -136,7 +137,7 @@ _EXITS = ("break_loop", "continue_loop", "thread_return")
 def wait_for_each_other(one: Any, other: Any) -> bool:
     """Whether lanes that go two ways meet at barriers in shared memory, and wait there."""
     names = (_called(one), _called(other))
-    return all(any("mbarrier" in name for name in each) for each in names) and any(
+    return all(any(mark in name for mark in _ARRIVALS for name in each) for each in names) and any(
         WAIT in each for each in names
     )
 

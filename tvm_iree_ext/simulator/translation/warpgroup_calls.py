@@ -1,5 +1,6 @@
 """Calls of ``wgmma``, and of what makes its descriptors."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm_iree_ext.base.errors import SimulationError
@@ -17,7 +18,28 @@ from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.simulator.translation.value_calls import NOTHING, handles, pointer, tokens_of
 
 
-def _register(tr: Expressions, node: Any) -> tuple[Binding, Code]:
+@handles("cuda.wgmma_encode_matrix_descriptor")
+def _descriptor(tr: Expressions, node: Any) -> Code:
+    return encoded_descriptor(tr, node, encode)
+
+
+def encoded_descriptor(tr: Expressions, node: Any, encode: Callable[..., Any]) -> Code:
+    """A matrix descriptor into a local buffer, by the function that has its bits."""
+    target, address, leading, stride, mode = node.args
+    binding, index = local_place(tr, target)
+    at = pointer(tr, address)
+    size = element_type(at.dtype).itemsize
+    function = tr.emitter.object(("descriptor", operator_name(node)), encode, "encode")
+    value = tr.emitter.here(
+        f"{function}({at.view}.memory.address + {at.at.text} * {size}, {tr(leading).text},"
+        f" {tr(stride).text}, {int(mode.value)})",
+        False,
+    )
+    tr.store_at(binding, index, value, 1, "uint64")
+    return NOTHING
+
+
+def local_place(tr: Expressions, node: Any) -> tuple[Binding, Code]:
     """The local buffer and index that an address, or a load, is about."""
     if operator_name(node) == "address_of":
         node = node.args[0]
@@ -28,20 +50,11 @@ def _register(tr: Expressions, node: Any) -> tuple[Binding, Code]:
     return binding, index
 
 
-@handles("cuda.wgmma_encode_matrix_descriptor")
-def _descriptor(tr: Expressions, node: Any) -> Code:
-    target, address, leading, stride, mode = node.args
-    binding, index = _register(tr, target)
-    at = pointer(tr, address)
-    size = element_type(at.dtype).itemsize
-    function = tr.emitter.object(("descriptor",), encode, "encode")
-    value = tr.emitter.here(
-        f"{function}({at.view}.memory.address + {at.at.text} * {size}, {tr(leading).text},"
-        f" {tr(stride).text}, {int(mode.value)})",
-        False,
-    )
-    tr.store_at(binding, index, value, 1, "uint64")
-    return NOTHING
+def local_places(tr: Expressions, nodes: Sequence[Any]) -> str:
+    """The text of local buffers and indices."""
+    places = [local_place(tr, node) for node in nodes]
+    pairs = (f"({binding.text}, {tr.register(binding, index, 1)})" for binding, index in places)
+    return f"[{', '.join(pairs)}]"
 
 
 @handles("ptx.wgmma_fence", "ptx.wgmma_noop*", "cuda.wgmma_noop_barrier")
@@ -88,14 +101,10 @@ def _wgmma(tr: Expressions, node: Any) -> Code:
     sign_a, sign_b, *majors = signs or [1, 1]
     major_b = majors[-1] if majors else 0
     major_a = majors[0] if len(majors) > 1 else 0
-    places = [_register(tr, target) for target in targets]
-    pairs = ", ".join(
-        f"({binding.text}, {tr.register(binding, index, 1)})" for binding, index in places
-    )
     product = tr.emitter.object(("product", mma.name), matrix_instruction(mma.name), mma.name)
     flags = f"({tr.scalar(tr(add), dtype_of(add))}, {sign_a}, {sign_b}, {major_a}, {major_b})"
     tr.emitter.line(
-        f"rt.warpgroup.issue({product}, [{pairs}], {a}, {tr(b).text}, {flags}, {tr.mask},"
-        f" {tr.statement})"
+        f"rt.warpgroup.issue({product}, {local_places(tr, targets)}, {a}, {tr(b).text}, {flags},"
+        f" {tr.mask}, {tr.statement})"
     )
     return NOTHING

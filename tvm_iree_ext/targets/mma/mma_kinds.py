@@ -9,6 +9,8 @@ checked when the table is read (:mod:`.mma_table`, :mod:`.mma_table_checks`).
     virtual_sparse  a dense product on a 2:4-sparse instruction
     scaled          one instruction with a scale for each block of K
     warpgroup       one instruction of four subgroups, with B in shared memory
+    tensor_memory   one instruction of a lane, with A and B in shared memory; C lies in tensor
+                    memory, of which each of four subgroups reads its lanes
     opaque          registers without a documented layout
     fma             multiply-adds of each lane (:mod:`.fma_kinds`); in no row of the table
 """
@@ -23,7 +25,11 @@ import numpy as np
 from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
-Kind = Literal["native", "virtual", "virtual_sparse", "scaled", "warpgroup", "opaque", "fma"]
+Kind = Literal[
+    "native", "virtual", "virtual_sparse", "scaled", "warpgroup", "tensor_memory", "opaque", "fma"
+]
+FROM_SHARED: tuple[Kind, ...] = ("warpgroup", "tensor_memory")
+"""Kinds that read shared memory by descriptors, while lanes go on."""
 
 _TVM_DTYPES = {
     "f64": "float64",
@@ -191,8 +197,8 @@ class Mma:
         name, vendor, kind, source: see the module.
         arch: the chips that have it.
         a, b, c: element types by the table's names.
-        lhs, rhs, acc: the operands; None where the registers are not documented, and for an rhs
-            that is not in registers.
+        lhs, rhs, acc: the operands; None where the registers are not documented, and for an lhs
+            or rhs that is not in registers.
         llvm, ptx: the intrinsic, or None; isa: what the chips' assemblers call it.
         column_major: whether calling it with A and B exchanged gives the transposed accumulator.
         k_order_free: whether one permutation of K in both inputs changes nothing but rounding.

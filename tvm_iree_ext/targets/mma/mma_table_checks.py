@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from tvm_iree_ext.base.errors import LayoutError, TargetError
-from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, Mma, MmaOperand, dtype_bits
 
 _DIMS = {"lhs": ("B", "M", "K"), "rhs": ("B", "K", "N"), "acc": ("B", "M", "N")}
 
@@ -86,13 +86,14 @@ def _of_the_product(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, s
         if row.operands():
             yield "operands", "an opaque kind has no documented layout"
         return
-    if row.lhs is None or row.acc is None or (row.rhs is None) != (row.kind == "warpgroup"):
+    shared = (row.kind == "tensor_memory", row.kind in FROM_SHARED)
+    if row.acc is None or (row.lhs is None, row.rhs is None) != shared:
         yield "operands", "one is missing"
         return
     for operand, dtype in ((row.lhs, row.a), (row.rhs, row.b), (row.acc, row.c)):
         if operand is not None and operand.dtype != dtype:
             yield "operands", f"dtype {operand.dtype}; the row says {dtype}"
-    if row.rhs is not None:
+    if row.lhs is not None and row.rhs is not None:
         left, right = _digits(row.lhs, "K"), _digits(row.rhs, "K")
         # Of two formats, each has its own lanes.
         if left != right and dtype_bits(row.a) == dtype_bits(row.b):
@@ -102,7 +103,7 @@ def _of_the_product(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, s
             yield "acc_colmajor_by_operand_swap", f"lhs has {rows}, rhs has {columns}"
     elif row.column_major:
         yield "acc_colmajor_by_operand_swap", "A and B are not the same kind of operand"
-    if physical := row.hw_lane_k_map:
+    if row.lhs and (physical := row.hw_lane_k_map):
         tiles = (physical["outer"], physical["thread"], physical["element"])
         extents = [prod(tile) for tile in zip(*tiles, strict=True)]
         held = prod(physical["outer"]) * prod(physical["element"])
@@ -124,11 +125,20 @@ def _of_names(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, str]]:
         yield "intrinsic", f"ptx is {row.ptx!r}"
     if row.vendor == "amd" and not (row.llvm and row.isa):
         yield "intrinsic", "no LLVM intrinsic, or no name in the ISA"
+    if row.kind == "tensor_memory":  # a descriptor has the shape
+        yield from _of_tensor_memory(row)
+        return
     shape = f"m{row.m}n{row.n}k{row.k}" if row.ptx else f"{row.m}x{row.n}x{row.k}"
     names = (row.ptx,) if row.ptx else (row.llvm, *row.isa)
     for name in names:
         if shape not in str(name):
             yield "intrinsic", f"{name} is not of shape {shape}"
+
+
+def _of_tensor_memory(row: Mma) -> Iterator[tuple[str, str]]:
+    """The shapes of ``tcgen05.mma`` of one workgroup (PTX ISA, its table of shapes)."""
+    if row.m != 128 or row.n not in range(16, 257, 16) or row.k * dtype_bits(row.a) != 256:
+        yield "shape", "M is 128, N a multiple of 16 up to 256, and K 32 bytes"
 
 
 def _digits(operand: MmaOperand, dim: str) -> list[tuple[int, ...]]:

@@ -20,6 +20,7 @@ COMPILED = [
     ("cuda:sm_89", "attention f32 8x1000x999x65, value 65"),
     ("cuda:sm_90", "online_attention f32 8x200x512x17, value 65"),
     ("cuda:sm_100", "attention f32 8x1000x999x65, value 65"),
+    ("cuda:sm_110", "attention f16 8x1024x1024x40, value 65"),
     ("cuda:sm_120", "attention f32 8x1000x999x65, value 65"),
     ("rocm:gfx908", "attention f64 4x512x512x64"),
     ("rocm:gfx90a", "online_attention f32 8x200x512x17, value 65"),

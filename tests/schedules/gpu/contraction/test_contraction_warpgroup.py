@@ -14,20 +14,31 @@ from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
 from tvm_iree_ext.targets.names import make_target
 
-HOPPER = make_target("cuda:sm_90a")
+HOPPER, BLACKWELL = (make_target(f"cuda:{chip}") for chip in ("sm_90a", "sm_100a"))
 RULE = GpuContraction()
 HALF = "float16"
-SMALL = {"mma_kind": "NV_WGMMA_F32_64x64x16_F16", "workgroup_tile": {"m": 64, "n": 64},
-         "subgroups": {"m": 4, "n": 1}, "stages": 2}  # fmt: skip
+SMALL = {
+    HOPPER: ("NV_WGMMA_F32_64x64x16_F16", 64),
+    BLACKWELL: ("NV_TCGEN05_F32_128x64x16_F16", 128),
+}
+FORMS = pytest.mark.parametrize(
+    ("target", "copies"),
+    [(HOPPER, "tma"), (HOPPER, "async"), (BLACKWELL, "tma")],
+    ids=["tma", "async", "tensor memory"],
+)
+CHIPS = pytest.mark.parametrize("target", SMALL, ids=["sm_90a", "sm_100a"])
 
 
-def config_of(copies="tma", **numbers):
-    big = RULE.heuristic(ops.matmul((2048, 256), (256, 2048), dtype=HALF), HOPPER)
+def config_of(copies="tma", target=HOPPER, **numbers):
+    big = RULE.heuristic(ops.matmul((2048, 256), (256, 2048), dtype=HALF), target)
     assert big.algorithm == "warpgroup_tma"
-    return replace(big, **(SMALL | {"algorithm": f"warpgroup_{copies}"} | numbers))
+    kind, rows = SMALL[target]
+    small = {"mma_kind": kind, "workgroup_tile": {"m": rows, "n": 64},
+             "subgroups": {"m": 4, "n": 1}, "stages": 2}  # fmt: skip
+    return replace(big, **(small | {"algorithm": f"warpgroup_{copies}"} | numbers))
 
 
-def check(op, config, **extents):
+def check(op, config, target=HOPPER, **extents):
     random = np.random.default_rng(0)
     operands = {
         name: random.integers(-3, 4, [extents.get(extent, extent) for extent in kind.shape]).astype(
@@ -36,10 +47,10 @@ def check(op, config, **extents):
         for name, kind in op.types.items()
         if name != "result"
     }
-    module = RULE.lower(op, HOPPER, config)
+    module = RULE.lower(op, target, config)
     want = CONTRACTION.reference(op, operands)["result"]
     result = np.zeros(want.shape, dtypes.numpy_dtype(op.types["result"].dtype))
-    done = simulate_function(module[op.entry], HOPPER, {**operands, "result": result})
+    done = simulate_function(module[op.entry], target, {**operands, "result": result})
     np.testing.assert_array_equal(result.astype("float64"), want.astype("float64"))
     for one in done:
         one.check()
@@ -47,8 +58,8 @@ def check(op, config, **extents):
     return product
 
 
-@pytest.mark.parametrize("copies", ["tma", "async"])
-def test_a_batch_with_tails_and_an_epilogue(copies):
+@FORMS
+def test_a_batch_with_tails_and_an_epilogue(target, copies):
     op = ops.matmul(
         (3, 70, 72),
         (3, 72, 48),
@@ -56,10 +67,11 @@ def test_a_batch_with_tails_and_an_epilogue(copies):
         epilogue="max(arg0 * 0.5 + arg1, 0) + arg2",
         dtype=HALF,
     )
-    done = check(op, config_of(copies))
+    done = check(op, config_of(copies, target), target)
     assert bool(done.counts.get("tensor map copy")) == (copies == "tma")
 
 
+@CHIPS
 @pytest.mark.parametrize(
     ("lhs", "rhs", "maps"),
     [
@@ -72,11 +84,9 @@ def test_a_batch_with_tails_and_an_epilogue(copies):
             "(g, m, n, k) -> (g, k, m)", "(g, m, n, k) -> (g, k, n)", "(g, m, n, k) -> (g, m, n)"]),
     ],
 )  # fmt: skip
-def test_operands_in_any_order(lhs, rhs, maps):
-    check(
-        ops.contraction(lhs, rhs, indexing_maps=maps, dtype=HALF, result_dtype="float32"),
-        config_of(),
-    )
+def test_operands_in_any_order(target, lhs, rhs, maps):
+    op = ops.contraction(lhs, rhs, indexing_maps=maps, dtype=HALF, result_dtype="float32")
+    check(op, config_of(target=target), target)
 
 
 def test_operands_that_are_no_matrices_are_refused():
@@ -88,12 +98,19 @@ def test_operands_that_are_no_matrices_are_refused():
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    "numbers",
-    [{}, {"workgroups": 5}, {"splits": 2}, {"workgroup_tile": {"m": 64, "n": 128}}],
-    ids=["tile", "turns", "parts", "columns"],
+    ("target", "numbers"),
+    [
+        (HOPPER, {}),
+        (HOPPER, {"workgroups": 5}),
+        (HOPPER, {"splits": 2}),
+        (HOPPER, {"workgroup_tile": {"m": 64, "n": 128}}),
+        (BLACKWELL, {"workgroups": 5}),
+        (BLACKWELL, {"splits": 2}),
+    ],
+    ids=["tile", "turns", "parts", "columns", "halves", "parts of sums in tensor memory"],
 )
 @pytest.mark.parametrize("dtypes", [(HALF, HALF), (HALF, "float32")], ids=str)
-def test_a_batch_with_rows_of_any_length(numbers, dtypes):
+def test_a_batch_with_rows_of_any_length(target, numbers, dtypes):
     """Both operands are padded, one of them not row by row, and the result has odd rows, too."""
     dims = ("m, g, k", "g, k, n", "n", "g, m, n")  # of lhs, rhs, the bias and the result
     maps = [f"(g, m, n, k) -> ({names})" for names in dims]
@@ -102,7 +119,7 @@ def test_a_batch_with_rows_of_any_length(numbers, dtypes):
         indexing_maps=maps, dtype=dtypes[0], result_dtype=dtypes[1],
         epilogue="arg0 + arg1",
     )  # fmt: skip
-    check(op, config_of(pad=SIDES, **numbers))
+    check(op, config_of(target=target, pad=SIDES, **numbers), target)
 
 
 def test_one_padded_operand_of_open_rows():
@@ -111,15 +128,15 @@ def test_one_padded_operand_of_open_rows():
         check(op, config_of(pad=("lhs",)), rows=rows)
 
 
-@pytest.mark.parametrize("copies", ["tma", "async"])
-def test_rows_that_are_known_at_call_time(copies):
+@FORMS
+def test_rows_that_are_known_at_call_time(target, copies):
     op = ops.matmul((2, "rows", 72), (2, 72, 48), dtype=HALF, epilogue="arg0 * 2")
-    assert RULE.heuristic(op, HOPPER).algorithm == "warpgroup_tma"
+    assert RULE.heuristic(op, target).algorithm == "warpgroup_tma"
     for rows in (1, 130):
-        check(op, config_of(copies), rows=rows)
+        check(op, config_of(copies, target), target, rows=rows)
     op = ops.matmul((64, "depth"), ("depth", 64), dtype=HALF)
     with pytest.raises(ScheduleError, match="fixed extents, but for rows that lie along k"):
-        RULE.lower(op, HOPPER, config_of(copies))
+        RULE.lower(op, target, config_of(copies, target))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +157,25 @@ def test_when_they_are_chosen(m, n, k, algorithm, numbers):
     assert config.algorithm == algorithm
     assert {name: config.value(name) for name in numbers} == numbers
     assert RULE.heuristic(op, make_target("cuda:sm_90")).algorithm == "mma"
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "algorithm", "kind", "numbers"),
+    [
+        (8192, 8192, 4096, "warpgroup_tma", "NV_TCGEN05_F32_128x256x16_F16", {"workgroups": 148}),
+        (4096, 4096, 4098, "warpgroup_tma", "NV_TCGEN05_F32_128x192x16_F16", {"pad": SIDES}),
+        (8192, 12, 4096, "warpgroup_tma", "NV_TCGEN05_F32_128x16x16_F16", {"workgroups": 0}),
+        (300, 300, 301, "mma", "NV_MMA_SYNC_F32_16x8x16_F16", {}),
+        (16, 256, 256, "mma", "NV_MMA_SYNC_F32_16x8x16_F16", {}),
+    ],
+)
+def test_when_sums_are_in_tensor_memory(m, n, k, algorithm, kind, numbers):
+    op = ops.matmul((m, k), (n, k), transpose_rhs=True, dtype=HALF)
+    config = RULE.heuristic(op, BLACKWELL)
+    assert (config.algorithm, config.mma_kind) == (algorithm, kind)
+    assert {name: config.value(name) for name in numbers} == numbers
+    for chip in ("sm_100", "sm_120a"):
+        assert RULE.heuristic(op, make_target(f"cuda:{chip}")).algorithm == "mma"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ COMPILED = [
     ("cuda:sm_89", "matmul f16 16x4096x4096"),
     ("cuda:sm_90", "matmul f16 16x4096x4096"),
     ("cuda:sm_100", "matmul f64 2048x2048x2048"),
+    ("cuda:sm_110", "matmul f64 2048x2048x2048"),
     ("cuda:sm_120", "matmul f32 4096x4096x4096"),
     ("rocm:gfx908", "matmul f16*u8 in groups 2048x4096x4096"),
     ("rocm:gfx90a", "matmul f64 2048x2048x2048"),

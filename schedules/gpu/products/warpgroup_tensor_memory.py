@@ -1,0 +1,125 @@
+"""Products whose sums lie in tensor memory (``tcgen05``); see :mod:`.warpgroup_plan`.
+
+    a lane copies       steps into slots, as where warpgroups multiply
+    a lane multiplies   a slot's tiles into columns of tensor memory: when its instructions are done
+                        the slot is free, and after a tile's last step the sums are there
+    a warpgroup         loads the sums, a part of the columns at once, and stores them
+
+With ``workgroups`` there are two halves of columns, which tiles take by turns: the next tile is
+multiplied while the sums of one are stored.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.intrin import mbarrier, tcgen05
+from tvm_iree_ext.schedules.gpu.emit.lanes import where
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
+from tvm_iree_ext.schedules.gpu.products.warpgroup_pipeline import (
+    WarpgroupPipeline,
+    either,
+    elected,
+    from_lane,
+)
+from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import WARPGROUP
+
+_LANES = 32
+_SUBGROUPS = WARPGROUP // _LANES
+
+
+class TensorMemorySums(WarpgroupPipeline):
+    """A lane multiplies into tensor memory, of which a warpgroup stores the sums."""
+
+    copy_loop: Mapping[str, bool] = {"disable_unroll": True}  # NVRTC would, all of 64 steps
+
+    def _work(self, number: Any) -> None:
+        halves = self.plan.halves
+        # The further ones say that a half has its sums, and that they are in registers.
+        self._make_barriers(1, [1] * halves + [_SUBGROUPS] * halves)
+        allocating = self.lane // _LANES == _SUBGROUPS
+        columns = tcgen05.allocated_columns(halves * self.plan.sum_columns)
+        with where(allocating):
+            tcgen05.allocate(self._further(2 * halves), columns)
+            tcgen05.allocate_no_more()
+        tcgen05.fence_before()
+        self._meet()
+        tcgen05.fence_after()
+        self.columns = I.Bind(self._allocated())
+        with either(self.lane < WARPGROUP) as (starting, storing):
+            with starting, either(self.lane < _LANES) as (copying, others):
+                with copying, where(elected()):
+                    self._copy_all(number)
+                with others, where(self.lane // _LANES == 1), where(elected()):
+                    self._multiply_all(number)
+            with storing:
+                self._store_all(number)
+        tcgen05.fence_before()
+        self._meet()
+        with where(allocating):
+            tcgen05.fence_after()
+            tcgen05.free(self.columns, columns)
+
+    def _allocated(self) -> Any:
+        """The address of the first column, which the allocation put behind the barriers."""
+        words = I.decl_buffer(
+            (2 * int(self.memory.shape[0]),), "uint32", data=self.memory.data, scope="shared.dyn"
+        )
+        return words[2 * self._word(2 * self.plan.halves)]
+
+    def _half(self, turn: Any) -> tuple[Any, Any]:
+        """The half of a tile, and how often it had others before."""
+        return turn % self.plan.halves, turn // self.plan.halves
+
+    def _sums(self, half: Any, down: int) -> Any:
+        """The address of an instruction's first column."""
+        column = half * self.plan.sum_columns + down * self.mma.n
+        return self.columns + tirx.Cast("uint32", column)
+
+    def _multiply_all(self, number: Any) -> None:
+        bases = {side: self._descriptor(side, tcgen05.encode_descriptor) for side in SIDES}
+        majors = (self.plan.shared[side].operand.k_major for side in SIDES)
+        lhs_k_major, rhs_k_major = majors
+        kind = tcgen05.instruction_descriptor(
+            self.mma, lhs_k_major=lhs_k_major, rhs_k_major=rhs_k_major
+        )
+        for turn, _, _ in self._turns(number):
+            half, before = self._half(turn)
+            if self.config.workgroups:
+                # The first finds the halves free: the phase before the first has parity 1.
+                mbarrier.wait(self._further(self.plan.halves + half), (before + 1) % 2)
+                tcgen05.fence_after()
+            with I.serial(0, self._steps()) as step:
+                slot, phase = self._place(turn, step)
+                mbarrier.wait(self._full(slot), phase % 2)
+                for down in range(self.config.tiles):
+                    for part in range(self.plan.shared["rhs"].operand.steps):
+                        lhs, rhs = self._moved(bases, slot, (down, 0), part)
+                        more = tirx.const(1, "bool") if part else step > 0
+                        tcgen05.multiply(self.mma, self._sums(half, down), lhs, rhs, kind, more)
+                tcgen05.commit(self._free(slot))
+            tcgen05.commit(self._further(half))
+
+    def _store_all(self, number: Any) -> None:
+        results, staging = self._results(), self.plan.staging
+        kind = "float32" if self.mma.c == "f32" else "uint32"
+        sums = I.alloc_buffer((staging.columns,), kind, scope="local")
+        # From another lane, so that the compiler knows it to be the same for the subgroup.
+        subgroup = I.Bind(from_lane(self.lane // _LANES % _SUBGROUPS, 0))
+        mine = I.Bind(tirx.Cast("uint32", subgroup * _LANES) << tcgen05.LANE_SHIFT)
+        for turn, row, column in self._turns(number):
+            half, before = self._half(turn)
+            mbarrier.wait(self._further(half), before % 2)
+            tcgen05.fence_after()
+            for down in range(self.config.tiles):
+                with I.serial(0, staging.parts) as part:
+                    first = tirx.Cast("uint32", part * staging.columns)
+                    registers = [sums[at] for at in range(staging.columns)]
+                    tcgen05.load(registers, self._sums(half, down) + mine + first)
+                    tcgen05.wait_for_loads()
+                    results.store_part(sums, part, self._which, row + down * self.mma.m, column)
+            if self.config.workgroups:
+                tcgen05.fence_before()
+                self._arrive(self._further(self.plan.halves + half))

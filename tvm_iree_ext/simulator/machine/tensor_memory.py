@@ -1,0 +1,359 @@
+"""Tensor memory (``tcgen05``): columns of 128 lanes, which a workgroup allocates.
+
+Products of tiles in shared memory are added up there while lanes go on.  They are done when a
+barrier is waited for at which a later ``commit`` arrives; then the columns may be loaded, each
+subgroup its 32 lanes, and the tiles overwritten.  Loads are done after ``wait::ld``, and then the
+columns may be multiplied into again, by who waits for those that loaded.  What waiting orders holds
+for tensor memory only from a ``fence::after_thread_sync`` on, and what loads did only for those who
+wait for something behind a ``fence::before_thread_sync``.
+
+Clocks are those of :mod:`.happens_before`, kept for each column.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.simulator.base.findings import BARRIER, BOUNDS, INSTRUCTION, RACE, UNWAITED
+from tvm_iree_ext.simulator.base.lane_values import Origin, Value, over_lanes, poisoned
+from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
+from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
+from tvm_iree_ext.simulator.machine.memory_view import MemoryView
+from tvm_iree_ext.simulator.machine.pending_registers import PendingRegisters
+from tvm_iree_ext.simulator.machine.shared_tiles import read_tile
+from tvm_iree_ext.simulator.machine.tensor_products import TensorProduct
+from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
+
+_LANES, _COLUMNS = 128, 512  # PTX ISA, tcgen05: tensor memory of a core
+_QUARTER = 32  # lanes that a subgroup reaches
+_QUARTERS = _LANES // _QUARTER
+_ALLOCATIONS = (32, 64, 128, 256, 512)  # columns
+_NEVER = np.iinfo(np.int32).max
+_NAME = "tensor memory"
+
+
+@dataclass
+class _Allocation:
+    first: int
+    columns: int
+    subgroup: int  # that made it
+    clock: int  # of that, from which on others may know of it
+
+    @property
+    def all(self) -> slice:
+        return slice(self.first, self.first + self.columns)
+
+
+class TensorMemory:
+    """Tensor memory of a workgroup, its allocations, and what is under way."""
+
+    def __init__(self, state: WorkgroupState, order: HappensBefore, barriers: Barriers) -> None:
+        self._state, self._order, self._barriers = state, order, barriers
+        self._words: np.ndarray = np.zeros((_LANES, _COLUMNS), np.uint32)
+        self._written: np.ndarray = np.zeros((_LANES, _COLUMNS), bool)
+        self._allocations: list[_Allocation] = []
+        self._no_more = False
+        self._products = 0  # commits after which there were products
+        self._lane = -1  # that starts products
+        self._multiplied: np.ndarray = np.zeros(_COLUMNS, np.int32)
+        self._loaded: np.ndarray = np.zeros((state.subgroups, _COLUMNS), np.int32)
+        self._known: np.ndarray = np.zeros_like(order.clocks)  # by subgroup, for tensor memory
+        self._loads = PendingRegisters(state)
+        self._waited: np.ndarray = np.zeros((state.subgroups, _COLUMNS), bool)
+
+    # Allocations.
+
+    def allocate(
+        self, view: MemoryView, index: Value, columns: Any, mask: Any, statement: int
+    ) -> None:
+        """A subgroup takes columns; their address goes to shared memory."""
+        state = self._state
+        if not state.whole(mask, statement, "tcgen05.alloc"):
+            return
+        count = int(columns)
+        for subgroup in self._order.subgroups_in(state.active(mask)):
+            lane = int(subgroup) * state.subgroup_size
+            if count not in _ALLOCATIONS or self._no_more:
+                state.report(
+                    INSTRUCTION, statement, (lane,),
+                    "columns are allocated after relinquish_alloc_permit" if self._no_more
+                    else f"{count} columns are allocated; expected a power of 2 from 32 to 512",
+                    _NAME,
+                )  # fmt: skip
+                continue
+            taken = sorted(self._allocations, key=lambda one: one.first)
+            first = 0
+            for one in taken:
+                if one.first - first >= count:
+                    break
+                first = one.first + one.columns
+            if first + count > _COLUMNS:
+                held = sum(one.columns for one in taken)
+                state.report(
+                    BARRIER, statement, (lane,),
+                    f"subgroup {subgroup} waits for ever for {count} columns of tensor memory, of"
+                    f" which its workgroup has {held}", _NAME,
+                )  # fmt: skip
+                continue
+            made = _Allocation(first, count, int(subgroup), _NEVER)
+            self._allocations.append(made)
+            self._written[:, made.all] = False
+            view.store(state, index, np.uint32(first), mask, statement)
+
+    def allocate_no_more(self, mask: Any) -> None:
+        """The workgroup allocates nothing from now on."""
+        if mask is not NOBODY:
+            self._no_more = True
+
+    def free(self, address: Value, columns: Any, mask: Any, statement: int) -> None:
+        """A subgroup gives columns back."""
+        state = self._state
+        if not state.whole(mask, statement, "tcgen05.dealloc"):
+            return
+        for subgroup, first in self._addresses(address, mask, statement):
+            lane = subgroup * state.subgroup_size
+            found = [
+                one for one in self._allocations
+                if (one.first, one.columns) == (first, int(columns))
+            ]  # fmt: skip
+            if not found:
+                state.report(
+                    INSTRUCTION, statement, (lane,),
+                    f"{int(columns)} columns from {first} on are freed, which are no allocation",
+                    _NAME, first,
+                )  # fmt: skip
+                continue
+            self._check_products(subgroup, found[0].all, "freed", lane, statement)
+            self._check_loads(subgroup, found[0].all, "freed", lane, statement)
+            self._allocations.remove(found[0])
+
+    def _addresses(self, address: Value, mask: Any, statement: int) -> list[tuple[int, int]]:
+        """The subgroups of a mask, each with its address."""
+        state = self._state
+        spelt = over_lanes(
+            state.decided("an address in tensor memory", address, mask, statement), state.lanes
+        )
+        found = []
+        for subgroup in self._order.subgroups_in(state.active(mask)):
+            lanes = np.flatnonzero(state.active(mask))
+            mine = lanes[lanes // state.subgroup_size == subgroup]
+            if (spelt[mine] != spelt[mine[0]]).any():
+                state.report(
+                    INSTRUCTION, statement, mine,
+                    "the lanes of a subgroup give different addresses in tensor memory", _NAME,
+                )  # fmt: skip
+            found.append((int(subgroup), int(spelt[mine[0]])))
+        return found
+
+    def _inside(self, subgroup: int, first: int, count: int, lane: int, statement: int) -> bool:
+        """Whether columns are of an allocation of which the subgroup knows."""
+        for one in self._allocations:
+            if one.first <= first and first + count <= one.first + one.columns:
+                if one.subgroup != subgroup and (one.clock > self._known[subgroup, one.subgroup]):
+                    self._state.report(
+                        RACE, statement, (lane,),
+                        f"subgroup {subgroup} uses columns from {first} on, which subgroup"
+                        f" {one.subgroup} allocates, with nothing to order the two", _NAME, first,
+                    )  # fmt: skip
+                return True
+        self._state.report(
+            BOUNDS, statement, (lane,),
+            f"columns {first}..{first + count - 1} of tensor memory are not allocated", _NAME,
+            first,
+        )  # fmt: skip
+        return False
+
+    # Products.
+
+    def multiply(
+        self,
+        kind: str,
+        address: Value,
+        descriptors: tuple[Value, Value, Value],
+        more: Value,
+        mask: Any,
+        statement: int,
+    ) -> None:
+        """A lane starts a product.
+
+        Args:
+            kind: of the instruction, such as ``f16``.
+            address: of the first column.
+            descriptors: of A and B, and of the product's shape and types.
+            more: whether it is added to what is there.
+            mask: of the lane.
+            statement: its number.
+        """
+        if mask is NOBODY:
+            return
+        state = self._state
+        lanes = np.flatnonzero(state.active(mask))
+        lane = int(lanes[0])
+        subgroup = lane // state.subgroup_size
+        if len(lanes) > 1 or self._lane not in (-1, lane):
+            who = lanes if len(lanes) > 1 else (self._lane, lane)
+            state.report(
+                INSTRUCTION, statement, who,
+                f"lanes {int(who[0])} and {int(who[1])} start products, which nothing orders",
+            )  # fmt: skip
+        self._lane = lane
+        spelt = [
+            int(over_lanes(state.decided(what, value, mask, statement), state.lanes)[lane])
+            for what, value in (
+                ("an address in tensor memory", address),
+                ("a matrix descriptor", descriptors[0]),
+                ("a matrix descriptor", descriptors[1]),
+                ("an instruction descriptor", descriptors[2]),
+                ("whether to accumulate", more),
+            )
+        ]
+        first, *tiles, code, added = spelt
+        product = TensorProduct.of(kind, code)
+        if product is None:
+            state.report(
+                INSTRUCTION, statement, (lane,),
+                f"the instruction descriptor {code:#x} says no product of kind::{kind}",
+            )  # fmt: skip
+            return
+        if not self._inside(subgroup, first, product.n, lane, statement):
+            return
+        columns = slice(first, first + product.n)
+        self._check_loads(subgroup, columns, "multiplied into", lane, statement)
+        operands = []
+        for tile, (outer, dtype, k_major) in zip(tiles, product.operands, strict=True):
+            place = product.place(tile)
+            if place is None:
+                state.report(
+                    INSTRUCTION, statement, (lane,),
+                    f"the matrix descriptor {tile:#x} is not of this version, or has no swizzle"
+                    " that there is",
+                )  # fmt: skip
+                return
+            at = place.addresses(outer, product.k, product.bits, k_major=k_major)
+            operands.append(read_tile(state, at, dtype, "tcgen05.mma", lane, statement, self._log))
+        old = (self._words[:, columns], self._written[:, columns]) if added else None
+        self._words[:, columns], self._written[:, columns] = product.result(
+            operands[0][:2], operands[1][:2], old
+        )
+        self._multiplied[columns] = self._products + 1
+        state.counts[product.name] += 1
+
+    def _log(
+        self, memory: SimulatedMemory, units: np.ndarray, width: int, lane: int, statement: int
+    ) -> None:
+        if isinstance(memory.touches, OrderedLog):
+            each = np.unique(units)
+            memory.touches.read_by_tensor_products(each, lane, self._products + 1, statement)
+
+    def commit(self, view: MemoryView, index: Value, mask: Any, statement: int) -> None:
+        """One arrival when the products that the lane started are done."""
+        if mask is NOBODY:
+            return
+        if self._state.active(mask)[self._lane]:
+            self._products += 1
+        done = self._products if self._state.active(mask)[self._lane] else 0
+        self._barriers.arrive_with_products(view, index, done, mask, statement)
+
+    # Loads.
+
+    def load(
+        self, targets: list[tuple[Any, int]], address: Value, mask: Any, statement: int
+    ) -> None:
+        """Subgroups start loads of columns, each lane those of its own lane of tensor memory."""
+        state, count = self._state, len(targets)
+        if not state.whole(mask, statement, "tcgen05.ld"):
+            return
+        words = np.zeros((count, state.lanes), np.uint32)
+        good = np.ones((count, state.lanes), bool)
+        for subgroup, at in self._addresses(address, mask, statement):
+            lane = subgroup * state.subgroup_size
+            first, row = at & 0xFFFF, subgroup % _QUARTERS * _QUARTER
+            if at >> 16 != row:
+                state.report(
+                    INSTRUCTION, statement, (lane,),
+                    f"subgroup {subgroup} loads lanes of tensor memory from {at >> 16} on; it"
+                    f" reaches those from {row} on", _NAME, first,
+                )  # fmt: skip
+                continue
+            if not self._inside(subgroup, first, count, lane, statement):
+                continue
+            columns = slice(first, first + count)
+            self._check_products(subgroup, columns, "loaded", lane, statement)
+            mine = slice(lane, lane + state.subgroup_size)
+            words[:, mine] = self._words[row : row + _QUARTER, columns].T
+            good[:, mine] = self._written[row : row + _QUARTER, columns].T
+            self._loaded[subgroup, columns] = _NEVER
+        origin = Origin(_NAME, -1, statement)
+        for (target, index), word, known in zip(targets, words, good, strict=True):
+            value = poisoned(word.view(target.dtype), ~known, origin)
+            self._loads.start(target, index, value, mask, "a register before wait::ld", statement)
+        state.counts["tcgen05.ld"] += state.subgroups_of(mask)
+
+    def wait_for_loads(self, mask: Any) -> None:
+        """What subgroups loaded is in registers."""
+        if mask is NOBODY:
+            return
+        active = self._state.active(mask)
+        self._loads.end(active)
+        for subgroup in self._order.subgroups_in(active):
+            self._waited[subgroup] |= self._loaded[subgroup] == _NEVER
+
+    # Order.
+
+    def fence_before(self, mask: Any) -> None:
+        """What was done so far is known to who waits for what follows."""
+        if mask is NOBODY:
+            return
+        for subgroup in self._order.subgroups_in(self._state.active(mask)):
+            clock = self._order.clocks[subgroup, subgroup]
+            self._loaded[subgroup, self._waited[subgroup]] = clock
+            self._waited[subgroup] = False
+            for one in self._allocations:
+                if one.subgroup == subgroup:
+                    one.clock = min(one.clock, clock)
+
+    def fence_after(self, mask: Any) -> None:
+        """What was waited for so far holds for what follows."""
+        if mask is not NOBODY:
+            who = self._order.subgroups_in(self._state.active(mask))
+            self._known[who] = self._order.clocks[who]
+
+    def _check_products(
+        self, subgroup: int, columns: slice, action: str, lane: int, statement: int
+    ) -> None:
+        late = self._multiplied[columns] > self._known[subgroup, self._order.products]
+        if late.any():
+            column = columns.start + int(np.argmax(late))
+            self._state.report(
+                UNWAITED, statement, (lane,),
+                f"column {column} of tensor memory is {action} by subgroup {subgroup} while"
+                " tcgen05.mma adds to it, of whose end nothing is known", _NAME, column,
+            )  # fmt: skip
+
+    def _check_loads(
+        self, subgroup: int, columns: slice, action: str, lane: int, statement: int
+    ) -> None:
+        for other in range(self._state.subgroups):
+            known = self._known[subgroup, other]
+            if other == subgroup:
+                known = self._order.clocks[subgroup, subgroup]
+            late = self._loaded[other, columns] > known
+            if late.any():
+                column = columns.start + int(np.argmax(late))
+                self._state.report(
+                    UNWAITED, statement, (lane,),
+                    f"column {column} of tensor memory is {action} while subgroup {other} loads"
+                    " it, of whose end nothing is known", _NAME, column,
+                )  # fmt: skip
+
+    def finish(self) -> None:
+        """At the end of the kernel."""
+        self._loads.finish("tcgen05.ld")
+        for one in self._allocations:
+            self._state.report(
+                INSTRUCTION, -1, (0,),
+                f"{one.columns} columns of tensor memory from {one.first} on are never freed",
+                _NAME, one.first,
+            )  # fmt: skip
