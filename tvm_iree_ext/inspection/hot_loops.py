@@ -23,8 +23,8 @@ CHIPS = (
     "rocm:gfx90a", "rocm:gfx942", "rocm:gfx950", "rocm:gfx1100", "rocm:gfx1201",
     "cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100",
 )  # fmt: skip
-TARGETS = (*CHIPS, "cuda:sm_90a")
-"""Those of the table: all chips, of which one has warpgroups by another name."""
+TARGETS = (*CHIPS, "cuda:sm_90a", "cuda:sm_100a")
+"""Those of the table: all chips, of which two have their fastest instructions by another name."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +135,20 @@ def _row(name: str, target: str, order: str, timed: bool) -> HotLoopRow:
     except (BuildError, TargetError) as refused:
         return HotLoopRow(**given, obstacle=str(refused))
     kernel, counted = _multiplying(code)
+    timed_here, obstacle = None, code.missing
+    if timed and counted:
+        try:
+            timed_here = timed_loop(code, kernel)
+        except TargetError as refused:
+            obstacle = str(refused)
     return HotLoopRow(
         **given,
         hot_loop=(counted.hot_loop or counted.whole) if counted else None,
         whole=bool(counted and counted.hot_loop is None),
         resources=code.resources.get(kernel),
         rounds=_rounds(scheduled, code, kernel),
-        timed=timed_loop(code, kernel) if timed and counted else None,
-        obstacle=code.missing,
+        timed=timed_here,
+        obstacle=obstacle,
     )
 
 

@@ -29,6 +29,7 @@ LANE_SHIFT = 16
 _LEAST_COLUMNS = 32  # of an allocation, which is a power of 2
 _FORMATS = {"f16": 0, "bf16": 1, "f8e4m3fn": 0, "f8e5m2": 1, "i8": 1}  # of A and B, by the kind
 _SUM_FORMATS = {"f16": 0, "f32": 1, "i32": 2}
+_ROWS_BIT, _COLUMNS_BIT = 24, 17  # of a descriptor, where units of 16 rows and 8 columns begin
 _DISABLED = tuple(tirx.const(0, "uint32") for _ in range(4))  # lanes that are not written: none
 
 
@@ -51,10 +52,19 @@ def instruction_descriptor(mma: Mma, *, lhs_k_major: bool, rhs_k_major: bool) ->
         10: _FORMATS[mma.b],
         15: int(not lhs_k_major),
         16: int(not rhs_k_major),
-        17: mma.n // 8,
-        24: mma.m // 16,
+        _COLUMNS_BIT: mma.n // 8,
+        _ROWS_BIT: mma.m // 16,
     }
     return sum(value << first for first, value in fields.items())
+
+
+def described_tile(descriptor: int) -> tuple[int, int]:
+    """Rows and columns of the products of an instruction descriptor.
+
+    >>> described_tile(0x8410490)
+    (128, 256)
+    """
+    return (descriptor >> _ROWS_BIT & 0x1F) * 16, (descriptor >> _COLUMNS_BIT & 0x3F) * 8
 
 
 def encode_descriptor(words: Any, pointer: Any, operand: SharedOperand) -> None:

@@ -83,6 +83,33 @@ def test_nvidia():
     assert (whole.scalar, whole.scratch) == (2, 1)
 
 
+TENSOR_MEMORY = """
+	.section	.text.main_kernel,"ax",@progbits
+.text.main_kernel:
+.L_x_0:
+        /*0010*/                   UMOV UR24, 0x0 ;
+        /*0020*/                   UMOV UR25, 0x8300010 ;
+        /*0030*/          UTCHMMA gdesc[UR8], gdesc[UR10], tmem[UR7], tmem[UR24], idesc[UR25], UP0;
+        /*0040*/                   UMOV UR25, 0x8400080 ;
+        /*0050*/          UTCQMMA gdesc[UR8], gdesc[UR10], tmem[UR7], tmem[UR24], idesc[UR25], UP0;
+        /*0060*/                   UTCBAR [UR4], URZ ;
+        /*0070*/               @P1 BRA `(.L_x_0) ;
+        /*0080*/                   EXIT ;
+"""
+
+
+def test_products_in_tensor_memory_have_the_shapes_of_their_descriptors():
+    counted = count_instructions(TENSOR_MEMORY, "cuda", "main_kernel")
+    assert counted.hot_loop.mma == 2
+    assert counted.hot_loop.flops == 2 * 128 * 192 * 16 + 2 * 128 * 256 * 32
+
+
+def test_a_product_in_tensor_memory_of_no_known_shape_is_refused():
+    text = TENSOR_MEMORY.replace("UMOV UR25", "UMOV UR26")
+    with pytest.raises(BuildError, match="UTCHMMA: its shape is not known"):
+        count_instructions(text, "cuda", "main_kernel")
+
+
 RETRY = """
 	.section	.text.main_kernel,"ax",@progbits
 .text.main_kernel:

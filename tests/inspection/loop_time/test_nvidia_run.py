@@ -18,9 +18,9 @@ def products(count, **schedule):
     ]
 
 
-def run(texts, *, workgroups=1, subgroups=4, timing=AMPERE, copies=None):
+def run(texts, *, workgroups=1, subgroups=4, timing=AMPERE, copies=None, simds=4):
     steps = nvidia_steps(texts, timing, copies)
-    return run_loop(steps, timing, subgroups=subgroups, workgroups=workgroups, simds=4)
+    return run_loop(steps, timing, subgroups=subgroups, workgroups=workgroups, simds=simds)
 
 
 def test_products_that_hide_the_branch_take_all_of_the_unit():
@@ -105,6 +105,19 @@ def test_copies_of_others_bound_a_loop():
     """64 bytes a cycle of the second cache: 32 KB for a product of 4 subgroups take 512 cycles."""
     hopper = nvidia_timing("sm_90a")
     product = sass_line("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24")
-    found = run([product, BACK], timing=hopper, copies=CopiedBeside(32768, 4, 65536))
+    found = run([product, BACK], timing=hopper, copies=CopiedBeside(32768, 4, 4, 65536))
     assert found.share == pytest.approx(128 / 512, rel=0.02)
     assert found.memory_bytes == pytest.approx(64, rel=0.02)
+
+
+def test_products_in_tensor_memory_read_shared_memory_beside_the_copies():
+    """128 x 256 x 16 takes 128 cycles; it reads as many bytes as are copied, 12 KB, at 128 bytes a
+    cycle."""
+    blackwell = nvidia_timing("sm_100a")
+    text = "UTCHMMA.128x256x16 gdesc[UR8], gdesc[UR10], tmem[UR7], tmem[UR24], idesc[UR25], UPT"
+    alone, beside = (
+        run([sass_line(text), BACK], timing=blackwell, subgroups=1, simds=1, copies=copies)
+        for copies in (None, CopiedBeside(12288, 1, 1, 65536))
+    )
+    assert (alone.share, alone.cycles) == (pytest.approx(1, abs=0.01), pytest.approx(128, abs=2))
+    assert beside.share == pytest.approx(128 / 192, rel=0.02)

@@ -79,7 +79,7 @@ def test_products_of_warpgroups_are_waited_for_in_groups():
 
 def test_what_others_copy_is_charged_to_the_products():
     texts = [sass_line("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24"), sass_line("BRA `(.L)")]
-    steps = nvidia_steps(texts, nvidia_timing("sm_90a"), CopiedBeside(8192, 8, 65536))
+    steps = nvidia_steps(texts, nvidia_timing("sm_90a"), CopiedBeside(8192, 8, 4, 65536))
     assert [one.unit for one in steps] == [MEMORY, MATRIX, BRANCH]
     assert (steps[0].bytes, steps[0].units, steps[1].kept) == (1024, ((MEMORY, 16),), 0)
 
@@ -88,7 +88,7 @@ def test_copies_slow_products_that_need_all_of_shared_memory():
     """64 rows of A and 64 of B take the 32 cycles of the product; 4 x 1024 bytes come on top."""
     texts = [sass_line("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24"), sass_line("BRA `(.L)")]
     alone = nvidia_steps(texts, nvidia_timing("sm_90a"))
-    beside = nvidia_steps(texts, nvidia_timing("sm_90a"), CopiedBeside(8192, 8, 65536))
+    beside = nvidia_steps(texts, nvidia_timing("sm_90a"), CopiedBeside(8192, 8, 4, 65536))
     assert (alone[0].cycles, alone[0].kept, beside[1].kept) == (32, 0, 32)
 
 

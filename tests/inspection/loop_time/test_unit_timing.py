@@ -17,10 +17,10 @@ AMD = {
     "gfx90a": ("MI250X", 1.7), "gfx942": ("MI300X", 2.1), "gfx950": ("MI355X", 2.4),
     "gfx1100": ("RX 7900 XTX", 2.5), "gfx1201": ("RX 9070 XT", 2.97),
 }  # fmt: skip
-# H100's peaks of matrix instructions are at 1.83 GHz, that of float64 at its boost of 1.98.
+# H100's and B200's peaks of matrix instructions are at these clocks, others at the boost of 1.98.
 NVIDIA = {
     "sm_80": ("A100 80 GB", 1.41), "sm_86": ("RTX 3090", 1.695), "sm_89": ("RTX 4090", 2.52),
-    "sm_90": ("H100 SXM", 1.83), "sm_90a": ("H100 SXM", 1.83),
+    "sm_90": ("H100 SXM", 1.83), "sm_90a": ("H100 SXM", 1.83), "sm_100a": ("B200", 1.86),
 }  # fmt: skip
 SUBGROUP = {
     "float16": "HMMA.16816.F32", "bfloat16": "HMMA.16816.F32.BF16",
@@ -31,6 +31,10 @@ WARPGROUP = {
     "float16": "HGMMA.64x256x16.F32", "bfloat16": "HGMMA.64x256x16.F32.BF16",
     "tfloat32": "HGMMA.64x256x8.F32.TF32", "int8": "IGMMA.64x256x32.S8.S8",
     "float8": "QGMMA.64x256x32.F32.E4M3.E4M3",
+}  # fmt: skip
+TENSOR_MEMORY = {
+    "float16": "UTCHMMA.128x256x16", "bfloat16": "UTCHMMA.128x256x16",
+    "int8": "UTCIMMA.128x256x32", "float8": "UTCQMMA.128x256x32",
 }  # fmt: skip
 OF_A_SUBGROUP = 0.629  # of Hopper's peak, on average: Luo et al. (2025), 6.2
 
@@ -67,7 +71,7 @@ def test_the_best_products_of_each_type_reach_the_peak(chip):
 def test_products_of_nvidia_have_the_rate_of_the_peak(chip):
     """On Hopper those of a subgroup aside."""
     timing, whole = nvidia_timing(chip), 1.0
-    table = WARPGROUP if chip == "sm_90a" else SUBGROUP
+    table = {"sm_90a": WARPGROUP, "sm_100a": TENSOR_MEMORY}.get(chip, SUBGROUP)
     if chip == "sm_90":
         whole = OF_A_SUBGROUP
     for dtype, peak in peaks(chip, *NVIDIA[chip]).items():
@@ -75,7 +79,7 @@ def test_products_of_nvidia_have_the_rate_of_the_peak(chip):
         if dtype not in table or (chip == "sm_90" and dtype == "float8"):
             continue
         rows, columns, depth = cuda_matrix_shape(table[dtype])
-        if table is WARPGROUP:
+        if table is not SUBGROUP:
             rows //= 4  # those of a scheduler
         rate = 2 * rows * columns * depth / timing.matrix(table[dtype])
         assert rate == pytest.approx(whole * peak, rel=0.07 if chip == "sm_90" else 0.03), dtype
@@ -94,7 +98,7 @@ def test_products_take_the_cycles_that_ptxas_leaves_between_two():
 
 def test_lanes_of_nvidia_have_the_rate_of_the_peak():
     for chip, (name, clock) in NVIDIA.items():
-        peak = peaks(chip, name, 1.98 if chip.startswith("sm_90") else clock)["float32"]
+        peak = peaks(chip, name, 1.98 if chip.startswith(("sm_90", "sm_100")) else clock)["float32"]
         assert 64 / nvidia_timing(chip).cycles("fma") == pytest.approx(peak, rel=0.03), chip
 
 

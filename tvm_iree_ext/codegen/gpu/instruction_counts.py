@@ -8,10 +8,11 @@ tiles.
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.intrin.tcgen05 import described_tile
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
 
@@ -241,6 +242,7 @@ _SECOND_HALF = re.compile(r"\*/[ \t]*\n[ \t]*(/\* 0x[0-9a-f]{16} \*/)")
 
 
 def _of_cuda(body: str) -> Iterator[_AssemblyLine]:
+    constants: dict[str, int] = {}  # of uniform registers, as far as they were last set to one
     for line in body.splitlines():
         if found := re.match(r"\s*(\.\w+):", line):
             yield _AssemblyLine(label=found[1])
@@ -251,8 +253,23 @@ def _of_cuda(body: str) -> Iterator[_AssemblyLine]:
             jump = re.search(r"`\((\.\w+)\)", found[3]) if found[2].startswith("BRA") else None
             ends = found[1] is None and found[2].partition(".")[0] in ("BRA", "EXIT", "RET")
             target = jump[1] if jump else ""
-            text = f"{found[2]}{found[3]}"
-            yield _AssemblyLine(found[2], target=target, ends=ends, text=text)
+            if constant := re.match(r"UMOV (UR\d+), (0x[0-9a-f]+)", found[2] + found[3]):
+                constants[constant[1]] = int(constant[2], 16)
+            name = f"{found[2]}{_described_shape(found[2], found[3], constants)}"
+            yield _AssemblyLine(name, target=target, ends=ends, text=f"{name}{found[3]}")
+
+
+# Along K every instruction of tensor memory takes 32 bytes of a row.
+_TENSOR_MEMORY_DEPTH = {"UTCHMMA": 16, "UTCQMMA": 32, "UTCIMMA": 32, "UTCOMMA": 64}
+
+
+def _described_shape(mnemonic: str, operands: str, constants: Mapping[str, int]) -> str:
+    """The shape of a product in tensor memory, which its descriptor has, as names have others'."""
+    described = re.search(r"idesc\[(UR\d+)\]", operands)
+    if described is None or described[1] not in constants:
+        return ""
+    m, n = described_tile(constants[described[1]])
+    return f".{m}x{n}x{_TENSOR_MEMORY_DEPTH[mnemonic.partition('.')[0]]}"
 
 
 def _width(mnemonic: str) -> int:
@@ -309,6 +326,8 @@ def cuda_matrix_shape(name: str) -> tuple[int, int, int]:
 
     >>> cuda_matrix_shape("HMMA.16816.F32"), cuda_matrix_shape("QGMMA.64x128x32.F32.E4M3.E4M3")
     ((16, 8, 16), (64, 128, 32))
+    >>> cuda_matrix_shape("UTCHMMA.128x256x16")  # nvdisasm's UTCHMMA, with its descriptor's tile
+    (128, 256, 16)
     """
     for part in name.split("."):
         if part in _CUDA_SHAPES:
@@ -334,7 +353,7 @@ def cuda_width(name: str) -> int:
 
 def _cuda(name: str) -> _Classified:
     first = name.partition(".")[0]
-    if re.fullmatch(r"[A-Z]G?MMA", first):
+    if re.fullmatch(r"(UTC)?[A-Z]G?MMA", first):
         m, n, k = cuda_matrix_shape(name)
         return "mma", 2 * m * n * k
     width = cuda_width(name)

@@ -12,12 +12,11 @@ from tvm_iree_ext.inspection.loop_time.amd_timing import amd_timing
 from tvm_iree_ext.inspection.loop_time.core_run import LoopTime, run_loop
 from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming
 from tvm_iree_ext.inspection.loop_time.loop_steps import LoopStep
-from tvm_iree_ext.inspection.loop_time.nvidia_steps import CopiedBeside, nvidia_steps
+from tvm_iree_ext.inspection.loop_time.nvidia_steps import WARPGROUP, CopiedBeside, nvidia_steps
 from tvm_iree_ext.inspection.loop_time.nvidia_timing import nvidia_timing
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _FAST, _SLOW = 0.5, 2.0
-_WARPGROUP = 4  # subgroups
 
 
 @dataclass(frozen=True)
@@ -64,27 +63,30 @@ def hot_loop_time(
 
 @dataclass(frozen=True)
 class _HotLoop:
-    """``copies``: what others copy for the subgroups in the loop."""
+    """``copies``: what others copy for the subgroups in the loop.
+
+    ``matrix_units`` are a core's: its schedulers' or, of tensor memory, one.
+    """
 
     code: DeviceCode
     kernel: str
     texts: Sequence[str]
     copies: CopiedBeside | None
     subgroups: int
+    matrix_units: int
 
     def run(self, answers: float, workgroups: int | None = None) -> LoopTime | None:
         """The steady state; as of :func:`hot_loop_time`."""
         timing, steps = self.steps(answers)
         if not steps:
             return None
-        chip = gpu_chip(self.code.target)
         room = self.code.resident_workgroups(self.kernel)
         return run_loop(
             steps,
             timing,
             subgroups=self.subgroups,
             workgroups=min(room, workgroups or room),
-            simds=chip.simds_per_core,
+            simds=self.matrix_units,
         )
 
     def steps(self, answers: float) -> tuple[CoreTiming, tuple[LoopStep, ...]]:
@@ -102,18 +104,21 @@ def _hot_loop(code: DeviceCode, kernel: str) -> _HotLoop:
         raise TargetError(f"{kernel}: there is no assembly to model; {code.missing}")
     lanes = subgroup_size(code.target)
     subgroups = max(1, -(-code.launches[kernel].lanes // lanes))
+    simds = gpu_chip(code.target).simds_per_core
     if code.target.kind.name == "rocm":
         texts = hot_loop_text(code.assembly, "rocm", kernel)
-        return _HotLoop(code, kernel, texts, None, subgroups)
+        return _HotLoop(code, kernel, texts, None, subgroups, simds)
     assert code.binary is not None
     texts = hot_loop_text(cuda.disassemble(code.binary, words=True), "cuda", kernel)
     # Of a kernel of warpgroups one copies, and is in a loop of its own.
     expected = code.bytes_of_a_wait(kernel)
     waits = sum(text.startswith("SYNCS.PHASECHK") for text in texts)
     if not expected or not waits:
-        return _HotLoop(code, kernel, texts, None, subgroups)
-    subgroups -= _WARPGROUP
+        return _HotLoop(code, kernel, texts, None, subgroups, simds)
     ahead = code.resources[kernel].shared_memory_bytes
-    return _HotLoop(
-        code, kernel, texts, CopiedBeside(waits * expected, subgroups, ahead), subgroups
-    )
+    if any(text.startswith("UTC") for text in texts):  # one lane multiplies
+        copies = CopiedBeside(waits * expected, 1, 1, ahead)
+        return _HotLoop(code, kernel, texts, copies, 1, 1)
+    subgroups -= WARPGROUP
+    copies = CopiedBeside(waits * expected, subgroups, WARPGROUP, ahead)
+    return _HotLoop(code, kernel, texts, copies, subgroups, simds)

@@ -27,12 +27,13 @@ from tvm_iree_ext.inspection.loop_time.nvidia_timing import NvidiaTiming
 from tvm_iree_ext.inspection.loop_time.sass_control import Control, control_of_text
 
 _LANES = 32
-_WARPGROUP = 4  # subgroups
+WARPGROUP = 4
+"""Subgroups of a warpgroup."""
 # Cycles of turns that may wait at a port, a few accesses: a guess.  Of warpgroups' products one may
 # wait at a tensor core while another is multiplied: a guess, too, on which attention depends.
 _LDS_QUEUE, _MEMORY_QUEUE = 64, 256
 
-_MATRIX = re.compile(r"[A-Z]G?MMA$")
+_MATRIX = re.compile(r"(UTC)?[A-Z]G?MMA$")
 _HEAVY = ("IMAD", "IDP", "IDP4A", "IMUL")
 _FMA = ("FFMA", "FFMA2", "FADD", "FADD2", "FMUL", "FMUL2", "FSWZADD")
 _HALF = ("HADD2", "HMUL2", "HFMA2", "HSET2", "HSETP2", "HMNMX2")
@@ -55,11 +56,13 @@ class CopiedBeside:
     Attributes:
         bytes: for a pass of all subgroups that multiply.
         subgroups: that multiply.
+        together: those that have one instruction's product in common.
         ahead: bytes that may be under way.
     """
 
     bytes: int
     subgroups: int
+    together: int
     ahead: int
 
 
@@ -104,7 +107,7 @@ def _with_copies(
             yield one
             continue
         yield copy
-        both = (one.bytes + share) * _WARPGROUP
+        both = (one.bytes + share) * copies.together
         yield replace(one, kept=max(0, ceil(both / timing.lds_bytes) - one.cycles))
 
 
@@ -143,9 +146,10 @@ def _registers(text: str) -> Registers:
 def _matrix(name: str, rest: str, timing: NvidiaTiming, word: Control) -> LoopStep:
     answer = timing.matrix_answer_cycles
     counters = _written(word, answer)
-    if "GMMA" in name:
-        shared_lhs = "gdesc" in rest.partition(",")[2].partition(",")[0]
-        reads = timing.warpgroup_reads(cuda_matrix_shape(name)[1], shared_lhs=shared_lhs)
+    in_tensor_memory = name.startswith("UTC")
+    if in_tensor_memory or "GMMA" in name:
+        lhs = rest.split(",")[0 if in_tensor_memory else 1]
+        reads = timing.shared_reads(name, shared_lhs="gdesc" in lhs)
         cycles = timing.matrix(name)
         if group := re.search(r"\b(gsb\d)\b", rest):
             counters = (*counters, (group[1], answer))
@@ -153,7 +157,7 @@ def _matrix(name: str, rest: str, timing: NvidiaTiming, word: Control) -> LoopSt
             MATRIX,
             cycles,
             counters=counters,
-            bytes=reads // _WARPGROUP,
+            bytes=reads if in_tensor_memory else reads // WARPGROUP,
             kept=max(0, ceil(reads / timing.lds_bytes) - cycles),
             ahead=cycles,
         )

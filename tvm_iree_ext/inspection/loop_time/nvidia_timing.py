@@ -40,6 +40,8 @@ class NvidiaTiming(CoreTiming):
     def matrix(self, mnemonic: str) -> int:
         """Cycles of a scheduler's tensor core for an instruction of a subgroup or a warpgroup.
 
+        Of a product in tensor memory: cycles of all four, which are one unit.
+
         Raises:
             TargetError: for one that no pattern matches.
 
@@ -47,34 +49,39 @@ class NvidiaTiming(CoreTiming):
         8
         >>> nvidia_timing("sm_90a").matrix("HGMMA.64x256x16.F32")
         128
+        >>> nvidia_timing("sm_100a").matrix("UTCHMMA.128x256x16")
+        128
         """
         rate = of_mnemonic(self.rates, mnemonic)
         m, n, k = cuda_matrix_shape(mnemonic)
-        if "x" not in mnemonic:
+        if "x" not in mnemonic or mnemonic.startswith("UTC"):
             return ceil(m * n * k / rate)
         return max(ceil(m // 4 * n * k / rate), _LEAST_WARPGROUP)
 
-    def warpgroup_reads(self, columns: int, *, shared_lhs: bool) -> int:
-        """Bytes of shared memory that a warpgroup's instruction reads: B, and perhaps A."""
-        return _STEP_BYTES * (columns + (_WARPGROUP_ROWS if shared_lhs else 0))
+    def shared_reads(self, mnemonic: str, *, shared_lhs: bool) -> int:
+        """Bytes of shared memory that an instruction on tiles there reads: B, and perhaps A."""
+        rows, columns, _ = cuda_matrix_shape(mnemonic)
+        return _STEP_BYTES * (columns + (rows if shared_lhs else 0))
 
     def cycles(self, unit: str) -> int:
         """Of a unit of lanes for an instruction."""
         return ceil(_LANES / self.lanes[unit])
 
 
-# A warpgroup multiplies 64 rows; a row of a step has 32 bytes of every type.  Few columns take 13
-# cycles at least: Luo et al., "Dissecting the NVIDIA Hopper Architecture through Microbenchmarking
-# and Multiple Level Analysis" (2025), table 9.  The same table has 24, 32, 64 and 128 cycles for
-# 32, 64, 128 and 256 columns with both operands in shared memory: what its 128 bytes a cycle give,
-# or the peak.
+# A row of a step has 32 bytes of every type.  A warpgroup's few columns take 13 cycles at least:
+# Luo et al., "Dissecting the NVIDIA Hopper Architecture through Microbenchmarking and Multiple
+# Level Analysis" (2025), table 9.  The same table has 24, 32, 64 and 128 cycles for 32, 64, 128 and
+# 256 columns with both operands in shared memory: what its 128 bytes a cycle give, or the peak.
 _LEAST_WARPGROUP = 13
-_WARPGROUP_ROWS, _STEP_BYTES = 64, 32
+_STEP_BYTES = 32
 
 
-def _rates(half: float, **others: float) -> tuple[tuple[str, Fraction], ...]:
-    """Of products of 16-bit floats added in 32 bits; others by the first letters of mnemonics."""
-    named = {"half": half, **others}
+def _rates(half: float | None = None, **others: float) -> tuple[tuple[str, Fraction], ...]:
+    """Of products of 16-bit floats added in 32 bits; others by the first letters of mnemonics.
+
+    Those in tensor memory are of a core, which has one unit.
+    """
+    named = others if half is None else {"half": half, **others}
     patterns = {
         "float16": r"HMMA\.\d+\.F16$",
         "tf32": r"HMMA\.\d+\.F32\.TF32",
@@ -86,6 +93,8 @@ def _rates(half: float, **others: float) -> tuple[tuple[str, Fraction], ...]:
         "warpgroup_tf32": r"HGMMA\.\w+\.F32\.TF32",
         "warpgroup": r"HGMMA\.",
         "warpgroup8": r"[IQ]GMMA\.",
+        "tensor_memory": r"UTCHMMA\.",
+        "tensor_memory8": r"UTC[IQ]MMA\.",
     }
     return tuple(
         (pattern, Fraction(named[name]).limit_denominator(64))
@@ -172,6 +181,8 @@ _TIMINGS: Mapping[str, NvidiaTiming] = {
     "sm_100": replace(
         _SM_90, rates=_rates(256, float16=256, tf32=128, int8=512, double=16), of_peak=1 / 4
     ),
+    # Products in tensor memory alone, which have the peak.
+    "sm_100a": replace(_SM_90, rates=_rates(tensor_memory=4096, tensor_memory8=8192)),
 }
 
 
