@@ -1,7 +1,7 @@
 """Operands of attention while a kernel is emitted: scaling, mask, band, promotion."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,12 +143,28 @@ class AttentionOperands:
         keep = bit != emit.splat(tirx.const(0, came), lanes)
         return tirx.Select(keep, self.const(0.0, lanes), self.const(-math.inf, lanes))
 
-    def in_band(self, score: Expr, row: Index, key: Expr) -> Expr:
-        """The score, or -inf where the row at this position does not see the key."""
+    def key_count(self, outer: At) -> Index:
+        """The keys of a batch point: their extent, or its length, which ends there at most."""
+        extent = self.space.count(self.op.dims["k2"])
+        if "key_lengths" not in self.views:
+            return extent
+        given = self.views["key_lengths"].load(outer, "int64")
+        return I.Bind(tirx.max(tirx.min(given, i64(extent)), i64(0)))
+
+    def in_tasks(self, dims: Sequence[int]) -> tuple[int, ...]:
+        """Dims in the order in which tasks on a CPU count through them.
+
+        Those with lengths change fastest, so that any run of tasks has some of all lengths.
+        """
+        lengths = self.op.maps.get("key_lengths")
+        return tuple(sorted(dims, key=lambda dim: lengths is not None and dim in lengths.dims))
+
+    def in_band(self, score: Expr, row: Index, key: Expr, keys: Index) -> Expr:
+        """The score, or -inf where the row at this position does not see the key, of so many."""
         band = self.op.band
         if band is None:
             return score
-        position = i64(row) + self.band_offset
+        position = i64(row) + self.band_offset(keys)
         bounds = []
         if band.right is not None:
             bounds.append(key <= position + band.right)
@@ -157,24 +173,24 @@ class AttentionOperands:
         inside = bounds[0] if len(bounds) == 1 else tirx.And(*bounds)
         return tirx.Select(inside, score, self.const(-math.inf))
 
-    @property
-    def band_offset(self) -> Expr:
-        """The key position of row 0."""
+    def band_offset(self, keys: Index) -> Expr:
+        """The key position of row 0, of so many keys."""
         if self.op.band is None or not self.op.band.align_end:
             return i64(0)
         rows = self.space.extents[self.op.dims["m"][-1]]
-        return i64(self.space.count(self.op.dims["k2"])) - i64(rows)
+        return i64(keys) - i64(rows)
 
-    def band_range(self, first_row: Index, last_row: Index) -> tuple[Index, Index]:
-        """The keys ``begin .. end - 1`` that some row of a range may see."""
-        band, keys = self.op.band, self.space.count(self.op.dims["k2"])
+    def band_range(self, first_row: Index, last_row: Index, keys: Index) -> tuple[Index, Index]:
+        """The keys ``begin .. end - 1``, of so many, that some row of a range may see."""
+        band = self.op.band
         begin: Index = 0
         end = keys
         if band is not None and band.right is not None:
-            bound = i64(last_row) + self.band_offset + (band.right + 1)
+            bound = i64(last_row) + self.band_offset(keys) + (band.right + 1)
             end = I.Bind(i64(emit.smaller(end, emit.larger(bound, 0))))
         if band is not None and band.left is not None:
-            begin = I.Bind(i64(emit.larger(i64(first_row) + self.band_offset - band.left, 0)))
+            bound = i64(first_row) + self.band_offset(keys) - band.left
+            begin = I.Bind(i64(emit.larger(bound, 0)))
         return begin, end
 
     def promote(

@@ -1,7 +1,7 @@
 """Attention and online attention: reference, tolerance, random cases, JSON examples."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,22 +26,31 @@ def _extents(op: Attention, operands: Values) -> dict[str, int]:
     return found
 
 
-def visible(op: Attention, extents: Mapping[str, int]) -> np.ndarray | None:
-    """Mask of the keys each row sees, with an axis for the last row dim and one for the key dim."""
+def visible(op: Attention, sizes: Sequence[int], operands: Values) -> np.ndarray | None:
+    """Mask of the keys each row sees, to be broadcast over batch dims, row dims and the key dim."""
     if op.band is None:
         return None
-    rows, keys = (
-        extents[e] if isinstance(e, str) else e
-        for e in (op.extents[op.dims["m"][-1]], op.extents[op.dims["k2"][0]])
-    )
-    position = np.arange(rows)[:, None] + (keys - rows if op.band.align_end else 0)
+    rows, keys = sizes[op.dims["m"][-1]], sizes[op.dims["k2"][0]]
+    last: Any = keys
+    if "key_lengths" in operands:
+        last = _over_batch(op, "key_lengths", operands["key_lengths"].clip(0, keys))
+    position = np.arange(rows)[:, None] + (last - rows if op.band.align_end else 0)
     key = np.arange(keys)[None, :]
-    seen = np.ones((rows, keys), bool)
+    seen = np.ones(np.broadcast_shapes(position.shape, key.shape), bool)
     if op.band.left is not None:
         seen &= key >= position - op.band.left
     if op.band.right is not None:
         seen &= key <= position + op.band.right
     return seen
+
+
+def _over_batch(op: Attention, name: str, array: np.ndarray) -> np.ndarray:
+    """An operand over batch dims, in their order, with an axis for each dim of rows and keys."""
+    dims = op.maps[name].dims
+    ordered = array.transpose([dims.index(dim) for dim in op.dims["b"] if dim in dims])
+    extents = iter(ordered.shape)
+    batch = [next(extents) if dim in dims else 1 for dim in op.dims["b"]]
+    return ordered.reshape(batch + [1] * len(op.dims["m"] + op.dims["k2"]))
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -67,7 +76,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         "region": None if op.region is None else numpy_region(op.name, op.region, operands),
         "region_dims": () if op.region is None else op.region.dims,
         "score_domain": op.score_domain,
-        "visible": visible(op, extents),
+        "visible": visible(op, sizes, operands),
     }
     shapes = op.signature.result_shapes(extents)
     results: tuple[np.ndarray, ...]

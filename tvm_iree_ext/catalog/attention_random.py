@@ -71,6 +71,8 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             operands[operand.name] = float(rng.uniform(0.05, 1.0)) if known is None else known
         elif operand.name == "mask":
             operands["mask"] = _mask(rng, shape, operand.dtype)
+        elif operand.name == "key_lengths":
+            operands["key_lengths"] = _key_lengths(rng, op, shape, sizes)
         elif operand.name == "max_init":
             value = rng.standard_normal(shape)
             lowest = float(ml_dtypes.finfo(dtypes.numpy_dtype(operand.dtype)).min)
@@ -90,6 +92,8 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             operands[operand.name] = value.astype(dtypes.numpy_dtype(operand.dtype))
     if "mask" not in operands and rng.random() < 0.15:
         _spoil(rng, op, operands)
+    if "key_lengths" in operands:
+        _forget(op, operands)
     return op, operands
 
 
@@ -105,6 +109,36 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
     infinite = plain and rng.random() < 0.5
     array = operands[name]
     array.flat[rng.integers(array.size)] = np.inf if infinite else np.nan
+
+
+def _key_lengths(
+    rng: Generator, op: Attention, shape: tuple[int, ...], sizes: dict[str, int]
+) -> np.ndarray:
+    """Lengths of any size, now and then none or all, or beyond what there is."""
+    keys = op.count("k2", sizes)
+    lengths = rng.integers(0, keys + 1, shape)
+    odd = rng.choice((0, keys, -3, keys + 5), shape)
+    chosen = np.where(rng.random(shape) < 0.7, lengths, odd)
+    return chosen.astype(op.types["key_lengths"].dtype)
+
+
+def _forget(op: Attention, operands: dict[str, Any]) -> None:
+    """Make key and value not a number behind the lengths: nobody may look there."""
+    lengths, of = operands["key_lengths"], op.maps["key_lengths"].dims
+    for name in ("key", "value"):
+        array, dims = operands[name], op.maps[name].dims
+        if not set(of) <= set(dims) or not array.size:
+            continue
+        axes = [dims.index(dim) for dim in op.dims["k2"]]
+        extents = [array.shape[axis] for axis in axes]
+        for point in np.ndindex(lengths.shape):
+            behind: list[Any] = [slice(None)] * array.ndim
+            for dim, index in zip(of, point, strict=True):
+                behind[dims.index(dim)] = index
+            for key in range(max(0, int(lengths[point])), int(np.prod(extents))):
+                for axis, index in zip(axes, np.unravel_index(key, extents), strict=True):
+                    behind[axis] = index
+                array[tuple(behind)] = np.nan
 
 
 def _size(rng: Generator, name: str) -> int:
@@ -194,6 +228,8 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
         full = full[-int(rng.integers(1, 5)) :]
         mask_shape = tuple(1 if rng.random() < 0.3 else extent for extent in full)
         keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
+    if rng.random() < 0.2:
+        keywords["key_lengths"] = TensorType((batch,), pick(rng, ("int32", "int64")))
     if rng.random() < 0.4:
         keywords["causal"] = pick(rng, (True, "upper_left", "lower_right"))
     if rng.random() < 0.2:
@@ -245,6 +281,10 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
         texts.append(map_text(len(roles), kept))
         mask_shape = tuple(extents[dim] for dim in kept)
         keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
+    batch_dims = [dim for dim, role in enumerate(roles) if role == "b" and rng.random() < 0.8]
+    if batch_dims and rng.random() < 0.2:
+        texts.append(map_text(len(roles), batch_dims))
+        keywords["key_lengths"] = TensorType(tuple(extents[d] for d in batch_dims), "int32")
     texts.append(operand("b", "m", "n")[0])
     if online:
         texts += [operand("b", "m")[0], operand("b", "m")[0]]

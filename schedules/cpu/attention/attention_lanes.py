@@ -64,9 +64,8 @@ class LanesForm:
         # With a band, the rows of a task must have consecutive positions: one m dim only.
         split = len(op.dims["m"]) - 1 if op.band is not None else 0
         self.row_dims = op.dims["m"][split:]
-        self.outer_dims = op.dims["b"] + op.dims["m"][:split]
+        self.outer_dims = operands.in_tasks(op.dims["b"] + op.dims["m"][:split])
         self.rows = space.count(self.row_dims)
-        self.keys = space.count(op.dims["k2"])
         self.k1, self.n = (_count(space.count(op.dims[role])) for role in ("k1", "n"))
         self.query_lines = self.k1
         self.output_lines = self.n
@@ -95,6 +94,7 @@ class LanesForm:
     def emit_task(self, outer: At, first_row: Expr) -> None:
         """Rows first_row .. first_row + tile_m - 1 of one batch point."""
         self.outer = emit.bound(outer)
+        self.keys = self.operands.key_count(self.outer)
         self.first_row = first_row
         m, width = self.tile_m, self.width
         # In the last tile, register tiles without any live row are left out.
@@ -121,7 +121,7 @@ class LanesForm:
         self.load_query()
         self.start()
         last_row = emit.smaller(first_row + (m - 1), i64(self.rows) - 1)
-        begin, end = self.operands.band_range(first_row, last_row)
+        begin, end = self.operands.band_range(first_row, last_row, self.keys)
         with serial(emit.ceil_div(i64(end) - begin, self.tile_k2)) as tile:
             first_key = I.Bind(i64(begin) + tile * self.tile_k2)
             keys: Index = self.tile_k2
@@ -395,7 +395,7 @@ class LanesForm:
             view = self.views["mask"]
             loaded = view.load({**self.outer, **self.operands.key_at(key)}, view.loaded)
             score = score + self.operands.mask_value(loaded)
-        return self.operands.in_band(score, self.row_index(lane), key)
+        return self.operands.in_band(score, self.row_index(lane), key, self.keys)
 
     def multiply_weights_value(self, first_key: Expr, keys: Index, group: Expr) -> None:
         """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * weights[k2, rows]."""

@@ -45,7 +45,6 @@ class _Rows:
         self.lanes = config.lanes
         self.tile_k2 = config.keys
         self.rows = known(space.count(op.dims["m"])) or 0
-        self.keys = space.count(op.dims["k2"])
         self.k1 = known(space.count(op.dims["k1"])) or 0
         self.n = known(space.count(op.dims["n"])) or 0
         # Whole vectors.  Of a promoted tile, what lies past the operand's columns is zero.  A row
@@ -70,7 +69,7 @@ class _Rows:
 
     def batch_at(self, point: Expr) -> At:
         """The batch dims at a flat position."""
-        return emit.bound(self.space.spread(point, self.op.dims["b"]))
+        return emit.bound(self.space.spread(point, self.operands.in_tasks(self.op.dims["b"])))
 
     def row_at(self, row: Index) -> At:
         """The row dims at a flat position."""
@@ -83,6 +82,7 @@ class _Rows:
     def emit_split(self, point: Expr, split: Expr) -> None:
         """The online softmax over one split of the keys of one batch point."""
         self.outer = self.batch_at(point)
+        self.keys = self.operands.key_count(self.outer)
         self.point, self.split = point, split
         self.query = emit.scratch([self.rows, self.k1_wide], self.dtype)
         self.scores = emit.scratch([self.rows, self.tile_k2], self.dtype)
@@ -96,7 +96,7 @@ class _Rows:
         }
         self.start()
         last = (known(self.space.extents[self.op.dims["m"][-1]]) or 1) - 1 if self.rows > 1 else 0
-        begin, end = self.operands.band_range(0, last)
+        begin, end = self.operands.band_range(0, last, self.keys)
         share = tirx.floordiv(i64(end) - begin + (self.config.splits - 1), self.config.splits)
         share = I.Bind(emit.ceil_div(share, self.lanes) * self.lanes)
         first = I.Bind(i64(begin) + split * share)
@@ -285,7 +285,7 @@ class _Rows:
         if "mask" in self.views:
             view = self.views["mask"]
             score = score + self.operands.mask_value(view.load(at, view.loaded))
-        return self.operands.in_band(score, self.position(row), key)
+        return self.operands.in_band(score, self.position(row), key, self.keys)
 
     def multiply_scores_value(
         self, row: Expr, first_key: Expr, keys: Index, promoted: object

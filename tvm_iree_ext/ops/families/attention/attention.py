@@ -13,7 +13,8 @@ float32, or float64 when an operand is.  Two differences to the dialect: in/out 
 the one that IREE computes in, where the region sees scores times log2(e), and ``max`` is in base 2.
 
 Beyond the dialect, a *band* bounds the keys that a row sees by its position: causal attention and
-sliding windows.  Keys outside are not computed at all.
+sliding windows.  *Key lengths*, one for each batch point, end the keys: what lies behind is never
+looked at.  Keys outside are not computed at all.
 """
 
 from __future__ import annotations
@@ -86,12 +87,13 @@ class Attention(Op):
 
     @cached_property
     def signature(self) -> Signature:
-        """``query, key, value, [scale], [mask], [inits], output, [max, sum]``."""
+        """``query, key, value, [scale], [mask], [key_lengths], [inits], output, [max, sum]``."""
         operands = [Operand(n, self.types[n].shape, self.types[n].dtype) for n in _INPUTS]
         if self.scale is None:
             operands.append(Operand("scale", (), self.compute_dtype, "scalar"))
-        if "mask" in self.types:
-            operands.append(Operand("mask", self.types["mask"].shape, self.types["mask"].dtype))
+        for name in ("mask", "key_lengths"):
+            if name in self.types:
+                operands.append(Operand(name, self.types[name].shape, self.types[name].dtype))
         operands += [one.operand for one in self.region_scalars]
         results = ("output", "max", "sum") if self.online else ("output",)
         for role in ("input", "result") if self.online else ("result",):
@@ -125,7 +127,10 @@ class Attention(Op):
         return math.prod(resolve(self.extents[dim], extents) for dim in self.dims[role])
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """Two per multiply-add of both products, over the keys that the band leaves."""
+        """Two per multiply-add of both products, over the keys that the band leaves.
+
+        Only a call tells key lengths: all keys count here.
+        """
         b, m, n, k1, k2 = (self.count(role, extents) for role in ("b", "m", "n", "k1", "k2"))
         pairs = m * k2
         if self.band is not None:
@@ -135,6 +140,7 @@ class Attention(Op):
 
 
 _INPUTS = ("query", "key", "value")
+_COUNTS = ("int32", "int64")
 
 
 def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, ...]]:
@@ -167,6 +173,8 @@ def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, .
             check(name, batch | m, exact=True)
     if "mask" in maps:
         check("mask", batch | m | k2, exact=False)
+    if "key_lengths" in maps:
+        check("key_lengths", batch, exact=False)
     if not k2:
         raise OpError(f"{op}: no dim of key is left to attend over; key uses {_dims(k)}")
     return {
@@ -190,6 +198,7 @@ def attention(
     dtype: str = "float32",
     output_dtype: str | None = None,
     mask: OperandLike | None = None,
+    key_lengths: OperandLike | None = None,
     scale: float | Literal["operand"] | None = None,
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
@@ -207,6 +216,10 @@ def attention(
         output_dtype: element type of the result; by default query's.
         mask: added to the scores when of a float type; an integer or bool mask keeps the scores
             where its lowest bit is set.  A bare shape means bool.
+        key_lengths: how many keys each batch point has: int32 (which a bare shape means) or int64,
+            of shape ``(batch,)`` in a layout.  Keys from that number on are neither seen nor read,
+            and ``lower_right`` is the corner that they end at.  A number below 0 counts as 0, one
+            beyond the keys as all.
         scale: a number; ``"operand"`` for one passed at call time, after value, in the type of the
             scores; by default 1 / sqrt(extent of k1).
         region: changes each score after scaling and before the mask; a callable over a TIR
@@ -216,8 +229,9 @@ def attention(
             by :func:`.region`.
         score_domain: ``"log2"`` multiplies scale and float masks by log2(e), so that the region
             sees what it sees in IREE; with no region the result is the same.
-        indexing_maps: the dialect's maps, for query, key, value, scale, [mask], output.  Without
-            them ``layout`` says what the axes are.
+        indexing_maps: the dialect's maps, for query, key, value, scale, [mask], [key_lengths],
+            output; that of ``key_lengths`` has batch dims.  Without them ``layout`` says what the
+            axes are.
         layout: ``"bhsd"`` (batch, heads, sequence, head dim; the default) or ``"bshd"``.  Query
             heads may be a multiple of the key's (grouped query); a mask has the trailing axes of
             (batch, heads, queries, keys), with extent 1 where it broadcasts.
@@ -231,7 +245,8 @@ def attention(
         The op.  A row with no key left, or with all its scores at -inf, is NaN.
 
     Raises:
-        OpError: for a rank, extent, dtype, map, scale, mask, region or window that does not fit.
+        OpError: for a rank, extent, dtype, map, scale, mask, key_lengths, region or window that
+            does not fit.
     """
     return _make(
         "iree_linalg_ext.attention",
@@ -239,6 +254,7 @@ def attention(
         dtype=dtype,
         result_dtypes=(output_dtype,),
         mask=mask,
+        key_lengths=key_lengths,
         scale=scale,
         region=region,
         score_domain=score_domain,
@@ -259,6 +275,7 @@ def online_attention(
     max_dtype: str | None = None,
     sum_dtype: str | None = None,
     mask: OperandLike | None = None,
+    key_lengths: OperandLike | None = None,
     scale: float | Literal["operand"] | None = None,
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
@@ -271,9 +288,9 @@ def online_attention(
 
     Arguments are those of :func:`attention`; ``indexing_maps`` has the maps of max and sum after
     the output's, over the batch and row dims.  The kernel takes ``output_init``, ``max_init`` and
-    ``sum_init`` after the mask and returns ``output``, ``max`` and ``sum``; after the last part
-    the caller computes ``output / sum``.  A fresh state is 0, -inf (or the lowest float) and 0;
-    it may be left out.
+    ``sum_init`` after mask and lengths and returns ``output``, ``max`` and ``sum``; after the last
+    part the caller computes ``output / sum``.  A fresh state is 0, -inf (or the lowest float) and
+    0; it may be left out.
 
     ``output_dtype``, ``max_dtype`` and ``sum_dtype`` default to float32, or float64 where an
     operand is.
@@ -287,6 +304,7 @@ def online_attention(
         dtype=dtype,
         result_dtypes=(output_dtype, max_dtype, sum_dtype),
         mask=mask,
+        key_lengths=key_lengths,
         scale=scale,
         region=region,
         score_domain=score_domain,
@@ -304,6 +322,7 @@ def _make(
     dtype: str,
     result_dtypes: tuple[str | None, ...],
     mask: OperandLike | None,
+    key_lengths: OperandLike | None,
     scale: float | str | None,
     region: RegionLike | None,
     score_domain: ScoreDomain,
@@ -321,6 +340,8 @@ def _make(
         types["mask"] = as_tensor(
             op, "mask", mask, "bool", dtypes.FLOATS + dtypes.INTEGERS, least=0
         )
+    if key_lengths is not None:
+        types["key_lengths"] = as_tensor(op, "key_lengths", key_lengths, "int32", _COUNTS, least=0)
     if score_domain not in ("natural", "log2"):
         raise OpError(f"{op}: score_domain is {score_domain!r}; expected 'natural' or 'log2'")
 
@@ -330,7 +351,8 @@ def _make(
     elif layout is not None:
         raise OpError(f"{op}: layout and indexing_maps came both; each says what the axes are")
     else:
-        names = (*_INPUTS, "scale", *(["mask"] if mask is not None else []), *results)
+        optional = [name for name in ("mask", "key_lengths") if name in types]
+        names = (*_INPUTS, "scale", *optional, *results)
         maps = parse_maps(op, indexing_maps, names)
         if maps.pop("scale").axes:
             raise OpError(f"{op}: the indexing map of scale has results; scale is a scalar")

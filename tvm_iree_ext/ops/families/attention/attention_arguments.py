@@ -63,6 +63,14 @@ def layout_maps(
         wants = [types["query"].shape[layout.index(letter)] for letter in "bhs"]
         wants.append(types["key"].shape[layout.index("s")])
         operand_axes["mask"] = _mask_axes(op, types["mask"].shape, full, tuple(wants))
+    if "key_lengths" in types:
+        shape = types["key_lengths"].shape
+        if len(shape) != 1:
+            raise OpError(
+                f"{op}: key_lengths {shape_text(shape)} has rank {len(shape)};"
+                f" expected 1, the batch, for layout {layout!r}"
+            )
+        operand_axes["key_lengths"] = ((_B,),)
     # Unused dims (a group of one) are dropped, so that the maps read as a user would write them.
     used = sorted({dim for one in operand_axes.values() for axis in one for dim in axis})
     renumber = {dim: index for index, dim in enumerate(used)}
@@ -93,7 +101,8 @@ def _mask_axes(
 class Band:
     """The keys that row i sees: ``i + offset - left .. i + offset + right``; None is unbounded.
 
-    ``offset`` is 0, or keys - rows when ``align_end`` (the last row stands at the last key).
+    ``offset`` is 0, or keys - rows when ``align_end`` (the last row stands at the last key), where
+    a batch point's length is the number of its keys.
     """
 
     left: int | None

@@ -135,7 +135,7 @@ class _AttentionFunction:
                 "weights", (*rows, *keys), lambda at: power(scores(at) - maximum(at))
             )
             total = self.reduce("total", rows, keys, 0.0, plus, weights)
-            value, kind = self.operand("value"), op.types["value"].dtype
+            value, kind = self.counted_value(), op.types["value"].dtype
 
             def weight(at: At) -> ir.Expr:
                 """A weight as the second contraction takes it: in value's type."""
@@ -161,8 +161,35 @@ class _AttentionFunction:
             self.result("max", rows, maximum)
             self.result("sum", rows, lambda at: shrink(at) * summed(at) + total(at))
 
+    def counts(self, at: At) -> ir.Expr | None:
+        """Whether a key is before the end of its batch point's keys; None where all are."""
+        if "key_lengths" not in self.op.maps:
+            return None
+        position: ir.Expr = tirx.const(0, "int64")
+        for dim in self.op.dims["k2"]:
+            position = position * self.extents[dim] + at[dim]
+        return position < self.keys(at)
+
+    def keys(self, at: At) -> ir.Expr:
+        """How many keys a batch point has: their extent, or its length."""
+        extent = math.prod((self.extents[dim] for dim in self.op.dims["k2"]), start=i64(1))
+        if "key_lengths" not in self.op.maps:
+            return extent
+        given = convert(self.load("key_lengths")(at), "int64")
+        return tirx.max(tirx.min(given, extent), i64(0))
+
+    def counted_value(self) -> Value:
+        """An element of value; 0 at keys that do not count, which may hold anything."""
+        value = self.operand("value")
+
+        def load(at: At) -> ir.Expr:
+            counts = self.counts(at)
+            return value(at) if counts is None else tirx.Select(counts, value(at), self.const(0.0))
+
+        return load
+
     def score(self, products: Value, at: At) -> ir.Expr:
-        """Scale, region, mask and band at one point."""
+        """Scale, region, mask, band and length at one point."""
         op = self.op
         to_base_2 = math.log2(math.e) if op.score_domain == "log2" else 1.0
         score = products(at) * (self.scale * self.const(to_base_2))
@@ -180,11 +207,13 @@ class _AttentionFunction:
             row_dim, key_dim = op.dims["m"][-1], op.dims["k2"][0]
             position = at[row_dim]
             if op.band.align_end:
-                position = position + self.extents[key_dim] - self.extents[row_dim]
+                position = position + self.keys(at) - self.extents[row_dim]
             if op.band.left is not None:
                 score = tirx.Select(at[key_dim] >= position - op.band.left, score, nothing)
             if op.band.right is not None:
                 score = tirx.Select(at[key_dim] <= position + op.band.right, score, nothing)
+        if (counts := self.counts(at)) is not None:
+            score = tirx.Select(counts, score, nothing)
         return score
 
 
