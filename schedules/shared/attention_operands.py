@@ -41,12 +41,14 @@ class ScoreScaling:
     """The place where log2(e) enters, so that every exponential is an exp2.
 
     ``query`` multiplies the query once, ``mask`` a float mask, ``exponent`` the difference to
-    the maximum.  With neither region nor float mask the scores can be in base 2 from the start.
+    the maximum.  With neither region nor float mask the scores can be in base 2 from the start;
+    ``result`` times these are the op's own.
     """
 
     query: float
     mask: float
     exponent: float
+    result: float = 1.0
 
     @staticmethod
     def of(op: Attention) -> "ScoreScaling":
@@ -55,7 +57,7 @@ class ScoreScaling:
             return ScoreScaling(_LOG2E, _LOG2E, 1.0)
         float_mask = "mask" in op.types and op.types["mask"].dtype.startswith(("float", "bfloat"))
         if op.region is None and not float_mask and not op.online:
-            return ScoreScaling(_LOG2E, 1.0, 1.0)
+            return ScoreScaling(_LOG2E, 1.0, 1.0, result=1.0 / _LOG2E)
         return ScoreScaling(1.0, 1.0, _LOG2E)
 
 
@@ -76,8 +78,10 @@ class AttentionOperands:
         """Name the PrimFunc under construction and add the parameters of ``op`` to it.
 
         ``align`` is of the buffers in bytes; by default any array of their elements will do.
-        ``coarse`` weights may be exact to 13 bits only, enough where they are rounded to 8.
+        ``coarse`` weights may be exact to 13 bits only, enough where they are rounded to 8 and
+        their sum is no result.
         """
+        coarse = coarse and "log_sum_exp" not in op.types
         attributes = {"global_symbol": op.entry, "tirx.noalias": True}
         if op.region is None:
             # Every weight is of a score less the maximum.
@@ -253,6 +257,13 @@ class AttentionOperands:
         lost = tirx.Or(empty, tirx.isnan(maximum))
         self.views["sum"].store(row, tirx.Select(lost, self.const(math.nan), total))
         return tirx.Select(lost, self.const(math.nan), self.const(1.0))
+
+    def settle_log_sum_exp(self, row: At, maximum: Expr, total: Expr) -> None:
+        """Write ``log_sum_exp``, from a row's maximum, as the op's own score, and its sum."""
+        logarithm = tirx.log(total)
+        if self.op.score_domain == "log2":
+            logarithm = logarithm * self.const(_LOG2E)
+        self.views["log_sum_exp"].store(row, maximum + logarithm)
 
     def newest(self, maximum: Expr, added: Expr) -> Expr:
         """The maximum after a tile whose weights sum to ``added``: NaN where a score is.

@@ -61,6 +61,15 @@ def test_keys_from_a_length_on_do_not_count_whatever_they_are():
         assert got[b, m, n] == pytest.approx(want, rel=1e-12)
 
 
+@pytest.mark.parametrize(("domain", "base"), [("natural", math.e), ("log2", 2.0)])
+def test_log_sum_exp_is_of_the_scores_in_the_base_of_their_domain(domain, base):
+    maps = MAPS | {"log_sum_exp": (1, 0)}
+    got = reference.log_sum_exp(OPERANDS, maps, scale=0.5, score_domain=domain)
+    for b, m in itertools.product(range(BATCH), range(ROWS)):
+        want = math.log(sum(math.exp(s) for s in row_scores(b, m))) / math.log(base)
+        assert got[m, b] == pytest.approx(want, rel=1e-12)
+
+
 def test_online_attention_equals_loops_over_elements():
     output, maximum, total = reference.online_attention(OPERANDS | STATE, MAPS, scale=0.5)
     for b, m in itertools.product(range(BATCH), range(ROWS)):

@@ -84,6 +84,8 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         results = reference.online_attention(spread, maps, **keywords)
     else:
         results = (reference.attention(spread, maps, **keywords),)
+        if "log_sum_exp" in maps:
+            results += (reference.log_sum_exp(spread, maps, **keywords),)
     names = [operand.name for operand in op.signature.results]
     return {
         name: value.reshape(shape)
@@ -108,15 +110,18 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     if "mask" in operands and operands["mask"].dtype.kind not in "biu":
         score += _largest_finite(operands["mask"])
     score_error = 4.0 * eps * (1.0 + score)
-    weight_error = 2.0 * score_error + eps * (4.0 + math.sqrt(k2))
-    weight_error += dtypes.eps(op.types["value"].dtype)
+    sum_error = 2.0 * score_error + eps * (4.0 + math.sqrt(k2))
+    weight_error = sum_error + dtypes.eps(op.types["value"].dtype)
 
     def of(name: str, absolute: float) -> Tolerance:
         dtype = op.types[name].dtype
         return Tolerance(absolute + dtypes.smallest(dtype), 2.0 * dtypes.eps(dtype))
 
     if not op.online:
-        return {"output": of("output", weight_error * largest["value"])}
+        found = {"output": of("output", weight_error * largest["value"])}
+        if "log_sum_exp" in op.maps:
+            found["log_sum_exp"] = of("log_sum_exp", score_error + sum_error)
+        return found
     total = _largest_finite(want["sum"])
     carried = _largest_finite(operands["output_init"])
     return {

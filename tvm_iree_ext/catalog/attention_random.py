@@ -171,6 +171,8 @@ def _common(rng: Generator, online: bool) -> dict[str, Any]:
             keywords[str(result)] = pick(rng, _DTYPES)
     elif not online and rng.random() < 0.3:
         keywords["output_dtype"] = pick(rng, _DTYPES)
+    if not online and rng.random() < 0.2:
+        keywords["log_sum_exp"] = True
     return keywords
 
 
@@ -286,8 +288,8 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
         texts.append(map_text(len(roles), batch_dims))
         keywords["key_lengths"] = TensorType(tuple(extents[d] for d in batch_dims), "int32")
     texts.append(operand("b", "m", "n")[0])
-    if online:
-        texts += [operand("b", "m")[0], operand("b", "m")[0]]
+    for _ in range(2 if online else "log_sum_exp" in keywords):
+        texts.append(operand("b", "m")[0])
     query, key, value = (
         TensorType(shape, dtype) for (_, shape), dtype in zip(inputs, _types(rng), strict=True)
     )

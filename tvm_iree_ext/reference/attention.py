@@ -141,6 +141,29 @@ def attention(
     return np.einsum(f"{_letters([*batch, *rows, *columns])}->{_letters(maps['output'])}", result)
 
 
+def log_sum_exp(
+    operands: Mapping[str, Array],
+    maps: Maps,
+    *,
+    scale: float,
+    region: Callable[..., Any] | None = None,
+    region_dims: Sequence[int] = (),
+    score_domain: str = "natural",
+    visible: Array | None = None,
+) -> Array:
+    """max + log(sum(exp(S - max))) over keys, in the base of the domain; -inf without a key."""
+    batch, rows, _, keys = _dims(maps)
+    score = scores(operands, maps, scale, region, region_dims, score_domain, visible)
+    base, log = (2.0, np.log2) if score_domain == "log2" else (np.e, np.log)
+    axes = tuple(range(score.ndim - len(keys), score.ndim))
+    lowest = np.finfo(np.float64).min
+    with np.errstate(invalid="ignore", divide="ignore"):
+        maximum = score.max(axis=axes, keepdims=True, initial=lowest)
+        total = (base ** (score - maximum)).sum(axis=axes)
+        result = maximum.reshape(total.shape) + log(total)
+    return np.einsum(f"{_letters([*batch, *rows])}->{_letters(maps['log_sum_exp'])}", result)
+
+
 def online_attention(
     operands: Mapping[str, Array],
     maps: Maps,

@@ -447,6 +447,11 @@ class LanesForm:
         else:
             one = self.operands.const(1.0)
             self.per_lane(lambda lane: I.buffer_store(self.rescale, one / self.total[lane], [lane]))
+            if "log_sum_exp" in self.views:
+                factor = self.operands.const(self.operands.scaling.result)
+                with serial(self.groups * self.lanes) as lane:
+                    maximum, total = self.maximum[lane] * factor, self.total[lane]
+                    self.operands.settle_log_sum_exp(self.row_at(lane), maximum, total)
         dims, view = self.op.dims["n"], self.views["output"]
         with serial(self.groups) as group:
             base, line = group * self.lanes, group * self.output_lines

@@ -363,6 +363,9 @@ class _Rows:
             factor = I.Bind(operands.settle(at, maximum[0], total[0]))
         else:
             factor = I.Bind(operands.const(1.0) / total[0])
+            if "log_sum_exp" in self.views:
+                score = maximum[0] * operands.const(operands.scaling.result)
+                operands.settle_log_sum_exp(at, score, total[0])
         with serial(self.n) as column:
             here = {**at, **self.space.spread(column, self.op.dims["n"])}
             if self.op.online:

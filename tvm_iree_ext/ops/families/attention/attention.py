@@ -14,7 +14,8 @@ the one that IREE computes in, where the region sees scores times log2(e), and `
 
 Beyond the dialect, a *band* bounds the keys that a row sees by its position: causal attention and
 sliding windows.  *Key lengths*, one for each batch point, end the keys: what lies behind is never
-looked at.  Keys outside are not computed at all.
+looked at.  Keys outside are not computed at all.  And attention has a second result on request,
+the logarithm of the sum that softmax divides by.
 """
 
 from __future__ import annotations
@@ -87,7 +88,11 @@ class Attention(Op):
 
     @cached_property
     def signature(self) -> Signature:
-        """``query, key, value, [scale], [mask], [key_lengths], [inits], output, [max, sum]``."""
+        """All operands in the order of a call.
+
+        ``query, key, value, [scale], [mask], [key_lengths], [inits], output, [max, sum]``, and of
+        attention ``[log_sum_exp]`` after the output.
+        """
         operands = [Operand(n, self.types[n].shape, self.types[n].dtype) for n in _INPUTS]
         if self.scale is None:
             operands.append(Operand("scale", (), self.compute_dtype, "scalar"))
@@ -95,7 +100,7 @@ class Attention(Op):
             if name in self.types:
                 operands.append(Operand(name, self.types[name].shape, self.types[name].dtype))
         operands += [one.operand for one in self.region_scalars]
-        results = ("output", "max", "sum") if self.online else ("output",)
+        results = [name for name in _RESULTS if name in self.types]
         for role in ("input", "result") if self.online else ("result",):
             for result in results:
                 kind = self.types[result]
@@ -141,6 +146,7 @@ class Attention(Op):
 
 _INPUTS = ("query", "key", "value")
 _COUNTS = ("int32", "int64")
+_RESULTS = ("output", "log_sum_exp", "max", "sum")
 
 
 def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, ...]]:
@@ -168,7 +174,7 @@ def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, .
             )
 
     check("output", batch | m | n, exact=True)
-    for name in ("max", "sum"):
+    for name in _RESULTS[1:]:
         if name in maps:
             check(name, batch | m, exact=True)
     if "mask" in maps:
@@ -206,6 +212,7 @@ def attention(
     layout: Layout | None = None,
     causal: Causal = False,
     window: Window = None,
+    log_sum_exp: bool = False,
 ) -> Attention:
     """``softmax(scale * query . key + mask) . value``.
 
@@ -230,8 +237,8 @@ def attention(
         score_domain: ``"log2"`` multiplies scale and float masks by log2(e), so that the region
             sees what it sees in IREE; with no region the result is the same.
         indexing_maps: the dialect's maps, for query, key, value, scale, [mask], [key_lengths],
-            output; that of ``key_lengths`` has batch dims.  Without them ``layout`` says what the
-            axes are.
+            output, [log_sum_exp]; that of ``key_lengths`` has batch dims.  Without them ``layout``
+            says what the axes are.
         layout: ``"bhsd"`` (batch, heads, sequence, head dim; the default) or ``"bshd"``.  Query
             heads may be a multiple of the key's (grouped query); a mask has the trailing axes of
             (batch, heads, queries, keys), with extent 1 where it broadcasts.
@@ -240,6 +247,9 @@ def attention(
         window: ``(left, right)``: row i sees keys i - left .. i + right only; None is unbounded,
             and one number means both sides (the left one where causal).  With several row dims,
             the position i of a row is that of the last one.
+        log_sum_exp: whether ``max + log(sum(exp(S - max)))`` of each row's scores S is a second
+            result, over the batch and row dims: float32, or float64 where an operand is; -inf for
+            a row without a key.  Of scores in ``log2`` the logarithm is of base 2, too.
 
     Returns:
         The op.  A row with no key left, or with all its scores at -inf, is NaN.
@@ -252,7 +262,7 @@ def attention(
         "iree_linalg_ext.attention",
         (query, key, value),
         dtype=dtype,
-        result_dtypes=(output_dtype,),
+        result_dtypes={"output": output_dtype} | ({"log_sum_exp": None} if log_sum_exp else {}),
         mask=mask,
         key_lengths=key_lengths,
         scale=scale,
@@ -302,7 +312,7 @@ def online_attention(
         "iree_linalg_ext.online_attention",
         (query, key, value),
         dtype=dtype,
-        result_dtypes=(output_dtype, max_dtype, sum_dtype),
+        result_dtypes={"output": output_dtype, "max": max_dtype, "sum": sum_dtype},
         mask=mask,
         key_lengths=key_lengths,
         scale=scale,
@@ -320,7 +330,7 @@ def _make(
     operands: tuple[OperandLike, OperandLike, OperandLike],
     *,
     dtype: str,
-    result_dtypes: tuple[str | None, ...],
+    result_dtypes: Mapping[str, str | None],
     mask: OperandLike | None,
     key_lengths: OperandLike | None,
     scale: float | str | None,
@@ -331,7 +341,7 @@ def _make(
     causal: Causal,
     window: Window,
 ) -> Attention:
-    results = ("output", "max", "sum")[: len(result_dtypes)]
+    results = tuple(result_dtypes)
     types = {
         name: as_tensor(op, name, operand, dtype, (*dtypes.FLOATS, *dtypes.FLOATS8), least=0)
         for name, operand in zip(_INPUTS, operands, strict=True)
@@ -359,9 +369,10 @@ def _make(
     dims = classify(op, maps)
     types, extents = resolve_extents(op, types, maps, known)
 
-    fallback = wide_dtype(types.values()) if len(results) == 3 else types["query"].dtype
-    for name, given in zip(results, result_dtypes, strict=True):
+    narrow, wide = types["query"].dtype, wide_dtype(types.values())
+    for name, given in result_dtypes.items():
         shape = tuple(collapsed(axis, extents) for axis in maps[name].axes)
+        fallback = wide if name != "output" or "max" in results else narrow
         dtype = fallback if given is None else given
         types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS, least=0)
 

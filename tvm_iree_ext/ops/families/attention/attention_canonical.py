@@ -152,6 +152,11 @@ class _AttentionFunction:
             )
             if not op.online:
                 self.result("output", (*rows, *columns), output)
+                if "log_sum_exp" in op.maps:
+                    base = self.const(math.log2(math.e) if op.score_domain == "log2" else 1.0)
+                    self.result(
+                        "log_sum_exp", rows, lambda at: maximum(at) + tirx.log(total(at)) * base
+                    )
                 return
             shrink = self.compute("shrink", rows, lambda at: power(old(at) - maximum(at)))
             carried, summed = self.operand("output_init"), self.operand("sum_init")
