@@ -23,6 +23,7 @@ from tvm_iree_ext.schedules.emit import (
     known,
     serial,
 )
+from tvm_iree_ext.schedules.shared.attention_pages import PagedView
 
 _LOG2E = math.log2(math.e)
 
@@ -105,6 +106,10 @@ class AttentionOperands:
             views[operand.name] = OperandView(
                 buffer, op.maps[operand.name.removesuffix("_init")], space
             )
+        if op.paged:
+            for name in ("key", "value"):
+                view = views[name]
+                views[name] = PagedView(view.buffer, view.map, space, views["block_table"])
         return AttentionOperands(op, space, views, scale, ScoreScaling.of(op))
 
     def const(self, value: float, lanes: int = 1) -> Expr:

@@ -26,14 +26,18 @@ def _extents(op: Attention, operands: Values) -> dict[str, int]:
     return found
 
 
+_POOLS = ("key", "value")
+
+
 def visible(op: Attention, sizes: Sequence[int], operands: Values) -> np.ndarray | None:
-    """Mask of the keys each row sees, to be broadcast over batch dims, row dims and the key dim."""
+    """Mask of the keys each row sees, to be broadcast over batch dims, row dims and key dims."""
     if op.band is None:
         return None
-    rows, keys = sizes[op.dims["m"][-1]], sizes[op.dims["k2"][0]]
+    of_keys = [sizes[dim] for dim in op.dims["k2"]]
+    rows, keys = sizes[op.dims["m"][-1]], math.prod(of_keys)
     last: Any = keys
     if "key_lengths" in operands:
-        last = _over_batch(op, "key_lengths", operands["key_lengths"].clip(0, keys))
+        last = _over_batch(op, operands["key_lengths"].clip(0, keys))
     position = np.arange(rows)[:, None] + (last - rows if op.band.align_end else 0)
     key = np.arange(keys)[None, :]
     seen = np.ones(np.broadcast_shapes(position.shape, key.shape), bool)
@@ -41,16 +45,16 @@ def visible(op: Attention, sizes: Sequence[int], operands: Values) -> np.ndarray
         seen &= key >= position - op.band.left
     if op.band.right is not None:
         seen &= key <= position + op.band.right
-    return seen
+    return seen.reshape(*seen.shape[:-1], *of_keys)
 
 
-def _over_batch(op: Attention, name: str, array: np.ndarray) -> np.ndarray:
-    """An operand over batch dims, in their order, with an axis for each dim of rows and keys."""
-    dims = op.maps[name].dims
-    ordered = array.transpose([dims.index(dim) for dim in op.dims["b"] if dim in dims])
+def _over_batch(op: Attention, lengths: np.ndarray) -> np.ndarray:
+    """Lengths over batch dims, in their order, with an axis for each row dim and for keys."""
+    dims = op.maps["key_lengths"].dims
+    ordered = lengths.transpose([dims.index(dim) for dim in op.dims["b"] if dim in dims])
     extents = iter(ordered.shape)
     batch = [next(extents) if dim in dims else 1 for dim in op.dims["b"]]
-    return ordered.reshape(batch + [1] * len(op.dims["m"] + op.dims["k2"]))
+    return ordered.reshape(batch + [1] * (len(op.dims["m"]) + 1))
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -63,6 +67,9 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     # The reference knows one dim per axis: an axis of several dims is spread out, and one of
     # none (where a mask broadcasts) is dropped.
     maps = {name: one.dims for name, one in op.maps.items()}
+    if op.paged:
+        pools = {n: reference.of_pages(operands[n], operands["block_table"]) for n in _POOLS}
+        operands = {**operands, **pools}
     spread = {
         name: value.reshape([sizes[dim] for dim in maps[name.removesuffix("_init")]])
         for name, value in operands.items()

@@ -8,6 +8,7 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.attention_pages_random import forget_pages, random_pool, random_table
 from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.maps import map_text
@@ -73,6 +74,8 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             operands["mask"] = _mask(rng, shape, operand.dtype)
         elif operand.name == "key_lengths":
             operands["key_lengths"] = _key_lengths(rng, op, shape, sizes)
+        elif operand.name == "block_table":
+            operands["block_table"] = random_table(rng, op, shape, operands)
         elif operand.name == "max_init":
             value = rng.standard_normal(shape)
             lowest = float(ml_dtypes.finfo(dtypes.numpy_dtype(operand.dtype)).min)
@@ -92,7 +95,9 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             operands[operand.name] = value.astype(dtypes.numpy_dtype(operand.dtype))
     if "mask" not in operands and rng.random() < 0.15:
         _spoil(rng, op, operands)
-    if "key_lengths" in operands:
+    if op.paged:
+        forget_pages(op, operands)
+    elif "key_lengths" in operands:
         _forget(op, operands)
     return op, operands
 
@@ -145,6 +150,8 @@ def _size(rng: Generator, name: str) -> int:
     """What a symbol may be, by how it is named here."""
     if name.startswith("batch"):
         return int(rng.integers(1, 4))
+    if name in ("pages", "blocks"):
+        return int(rng.integers(1, 9))
     return pick(rng, _WIDTHS) if name in ("width", "columns") else _length(rng)
 
 
@@ -199,6 +206,7 @@ def _some_empty(rng: Generator, sizes: list[int], online: bool) -> list[int]:
 
 def _by_layout(rng: Generator, online: bool) -> Attention:
     layout = pick(rng, ("bhsd", "bshd"))
+    paged = rng.random() < 0.15
     key_heads = int(rng.integers(1, 4))
     heads = key_heads * pick(rng, (1, 1, 2, 3))
     batches = int(rng.integers(1, 4))
@@ -217,11 +225,21 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
     if rng.random() < 0.1:
         width, columns = "width" if rng.random() < 0.7 else width, "columns"
 
-    def shape(head_count: int, length: Extent, last: Extent) -> tuple[Extent, ...]:
-        by_letter = {"b": batch, "h": head_count, "s": length, "d": last}
-        return tuple(by_letter[letter] for letter in layout)
+    pages: Extent
+    table_width: Extent
+    key_layout, of_page, pages = layout, keys, 0
+    if paged:
+        key_layout = pick(rng, ("phsd", "pshd"))
+        pages, table_width, of_page = random_pool(rng)
+        keys = 1 if isinstance(table_width, str) else table_width * of_page
+
+    def shape(letters: str, head_count: int, length: Extent, last: Extent) -> tuple[Extent, ...]:
+        by_letter = {"b": batch, "p": pages, "h": head_count, "s": length, "d": last}
+        return tuple(by_letter[letter] for letter in letters)
 
     keywords = _common(rng, online) | {"layout": layout}
+    if paged:
+        keywords |= {"block_table": (batch, table_width), "pages": key_layout}
     if width == "width" and keywords["scale"] is None:
         keywords["scale"] = 0.2
     if rng.random() < 0.5:
@@ -230,7 +248,7 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
         full = full[-int(rng.integers(1, 5)) :]
         mask_shape = tuple(1 if rng.random() < 0.3 else extent for extent in full)
         keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
-    if rng.random() < 0.2:
+    if rng.random() < (0.8 if paged else 0.2):
         keywords["key_lengths"] = TensorType((batch,), pick(rng, ("int32", "int64")))
     if rng.random() < 0.4:
         keywords["causal"] = pick(rng, (True, "upper_left", "lower_right"))
@@ -240,9 +258,9 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
     return _made(
         rng,
         online,
-        TensorType(shape(heads, rows, width), q),
-        TensorType(shape(key_heads, keys, width), k),
-        TensorType(shape(key_heads, keys, columns), v),
+        TensorType(shape(layout, heads, rows, width), q),
+        TensorType(shape(key_layout, key_heads, of_page, width), k),
+        TensorType(shape(key_layout, key_heads, of_page, columns), v),
         **keywords,
     )
 

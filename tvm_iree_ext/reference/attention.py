@@ -164,6 +164,14 @@ def log_sum_exp(
     return np.einsum(f"{_letters([*batch, *rows])}->{_letters(maps['log_sum_exp'])}", result)
 
 
+def of_pages(pool: Array, table: Array) -> Array:
+    """The pages of each sequence, ``[sequence, page, ...]``, from a pool ``[page, ...]``.
+
+    A number outside of the pool counts as the nearest page.
+    """
+    return pool[np.clip(table, 0, len(pool) - 1)]
+
+
 def online_attention(
     operands: Mapping[str, Array],
     maps: Maps,

@@ -115,7 +115,12 @@ class LanesForm:
             groups=m // self.lanes,
             width=width,
             tile_k2=self.tile_k2,
-            in_place=[name for name in ("key", "value") if name not in self.config.promote],
+            # Where the next page lies only the table says.
+            in_place=[
+                name
+                for name in ("key", "value")
+                if name not in self.config.promote and not self.op.paged
+            ],
             mask_by_row=self.mask_by_row,
         )
         self.load_query()

@@ -192,6 +192,7 @@ class _Rows:
                 I.buffer_store(sums, added, [whole])
 
             with serial(self.lanes) as key:
+                self.fetch_page("key", first_key + block * self.lanes + key, row, 0, self.k1)
                 I.buffer_store(sums, self.operands.const(0.0, self.lanes), [whole])
                 each_step(add)
                 I.buffer_store(self.products, sums[whole], [key, whole])
@@ -201,6 +202,23 @@ class _Rows:
         with serial(emit.ceil_div(keys, self.lanes)) as block:
             summed = sum_of(emit.transpose(walk(block)))
             I.buffer_store(self.scores, summed, [row, emit.run(block * self.lanes, self.lanes)])
+
+    def fetch_page(self, name: str, key: Expr, row: Expr, first: Index, columns: int) -> None:
+        """Have a later key's columns fetched while a key is read: of pages only the table knows.
+
+        The first row does it for all, which read the same keys.
+        """
+        if not self.op.paged or name in self.config.promote:
+            return
+        view, role = self.views[name], "k1" if name == "key" else "n"
+        size = item_bytes(view.dtype)
+        rows = max(1, _BYTES_AHEAD // (self.op.count(role) * size))
+        with I.If(row == 0), I.Then():
+            later = emit.smaller(key + rows, i64(self.keys) - 1)
+            at = emit.bound({**self.outer, **self.operands.key_at(later)})
+            for column in range(0, columns, emit.LINE_BYTES // size):
+                here = {**at, **self.space.spread(first + column, self.op.dims[role])}
+                emit.prefetch(view.buffer, *view.index(here), nearest=False)
 
     def rows_ahead(self, name: str, role: str) -> Callable[[Expr, Index, int], None]:
         """``fetch(key, first, i)``: vector ``first + i`` from a key's row on is read; fetch ahead.
@@ -326,6 +344,9 @@ class _Rows:
                 y=lambda i, k: self.scores[row, k],
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
+                beside=lambda k: self.fetch_page(
+                    "value", first_key + k, row, first * self.lanes, count * self.lanes
+                ),
             )
 
         with serial(total // vectors) as block:

@@ -193,7 +193,8 @@ class CpuAttention(CpuRule):
             promote=tuple(name for name in ("key", "value") if not _in_vectors(op, name, lanes)),
             splits=splits,
             parallel=self.is_large(op),
-            fetch_ahead=not features.fetches_second,
+            # What is in pages is fetched in one stage, too, as the table says.
+            fetch_ahead=not features.fetches_second and not op.paged,
         )
 
     def parse(self, op: Attention, target: Target, config: LoweringConfig) -> AttentionConfig:

@@ -14,8 +14,9 @@ the one that IREE computes in, where the region sees scores times log2(e), and `
 
 Beyond the dialect, a *band* bounds the keys that a row sees by its position: causal attention and
 sliding windows.  *Key lengths*, one for each batch point, end the keys: what lies behind is never
-looked at.  Keys outside are not computed at all.  And attention has a second result on request,
-the logarithm of the sum that softmax divides by.
+looked at.  Keys outside are not computed at all.  Key and value may lie in *pages* of a pool, which
+a table gives to sequences: their map says where a key would lie if the table left pages in order.
+And attention has a second result on request, the logarithm of the sum that softmax divides by.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ from tvm_iree_ext.base.signature import Default, Extent, Operand, Signature, Ten
 from tvm_iree_ext.ops.base.compute_dtypes import wide_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, collapsed, resolve_extents
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, collapsed
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.families.attention.attention_arguments import (
     Band,
     Causal,
     Layout,
+    Pages,
     Window,
     band_of,
     layout_maps,
+    resolve_pools,
 )
 from tvm_iree_ext.tir.tir_expressions import i64
 from tvm_iree_ext.tir.tvm_modules import ir
@@ -77,6 +80,11 @@ class Attention(Op):
         return self.name.endswith("online_attention")
 
     @property
+    def paged(self) -> bool:
+        """Whether key and value are pools of pages."""
+        return "block_table" in self.types
+
+    @property
     def compute_dtype(self) -> str:
         """The type of scores, softmax and accumulators."""
         return wide_dtype(self.types.values())
@@ -90,13 +98,17 @@ class Attention(Op):
     def signature(self) -> Signature:
         """All operands in the order of a call.
 
-        ``query, key, value, [scale], [mask], [key_lengths], [inits], output, [max, sum]``, and of
-        attention ``[log_sum_exp]`` after the output.
+        ``query, key, value, [scale], [mask], [key_lengths], [block_table], [inits], output,
+        [max, sum]``, and of attention ``[log_sum_exp]`` after the output.
         """
-        operands = [Operand(n, self.types[n].shape, self.types[n].dtype) for n in _INPUTS]
+        least = {name: (1,) for name in ("key", "value") if self.paged}  # a pool has pages
+        operands = [
+            Operand(n, self.types[n].shape, self.types[n].dtype, least=least.get(n, ()))
+            for n in _INPUTS
+        ]
         if self.scale is None:
             operands.append(Operand("scale", (), self.compute_dtype, "scalar"))
-        for name in ("mask", "key_lengths"):
+        for name in _OPTIONAL:
             if name in self.types:
                 operands.append(Operand(name, self.types[name].shape, self.types[name].dtype))
         operands += [one.operand for one in self.region_scalars]
@@ -145,6 +157,7 @@ class Attention(Op):
 
 
 _INPUTS = ("query", "key", "value")
+_OPTIONAL = ("mask", "key_lengths", "block_table")
 _COUNTS = ("int32", "int64")
 _RESULTS = ("output", "log_sum_exp", "max", "sum")
 
@@ -205,11 +218,13 @@ def attention(
     output_dtype: str | None = None,
     mask: OperandLike | None = None,
     key_lengths: OperandLike | None = None,
+    block_table: OperandLike | None = None,
     scale: float | Literal["operand"] | None = None,
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
     indexing_maps: Sequence[str | IndexingMap] | None = None,
     layout: Layout | None = None,
+    pages: Pages | None = None,
     causal: Causal = False,
     window: Window = None,
     log_sum_exp: bool = False,
@@ -227,6 +242,11 @@ def attention(
             of shape ``(batch,)`` in a layout.  Keys from that number on are neither seen nor read,
             and ``lower_right`` is the corner that they end at.  A number below 0 counts as 0, one
             beyond the keys as all.
+        block_table: which pages of a pool the sequences of the batch have, in their order: int32
+            (which a bare shape means) or int64, of shape ``(batch, pages of a sequence)``.  Key and
+            value are then ``[pages, heads, keys of a page, columns]``, and the keys of a page are a
+            number.  A number outside of the pool counts as the nearest page; behind the length
+            it may be anything.
         scale: a number; ``"operand"`` for one passed at call time, after value, in the type of the
             scores; by default 1 / sqrt(extent of k1).
         region: changes each score after scaling and before the mask; a callable over a TIR
@@ -242,6 +262,7 @@ def attention(
         layout: ``"bhsd"`` (batch, heads, sequence, head dim; the default) or ``"bshd"``.  Query
             heads may be a multiple of the key's (grouped query); a mask has the trailing axes of
             (batch, heads, queries, keys), with extent 1 where it broadcasts.
+        pages: the layout of a pool: ``"phsd"`` or ``"pshd"``; by default as ``layout`` has it.
         causal: row i sees keys 0..i (``True`` or ``"upper_left"``, as in PyTorch), or, with the
             last row at the last key, ``"lower_right"``, for queries that end a longer sequence.
         window: ``(left, right)``: row i sees keys i - left .. i + right only; None is unbounded,
@@ -255,7 +276,7 @@ def attention(
         The op.  A row with no key left, or with all its scores at -inf, is NaN.
 
     Raises:
-        OpError: for a rank, extent, dtype, map, scale, mask, key_lengths, region or window that
+        OpError: for a rank, extent, dtype, map, scale, mask, length, table, region or window that
             does not fit.
     """
     return _make(
@@ -265,11 +286,13 @@ def attention(
         result_dtypes={"output": output_dtype} | ({"log_sum_exp": None} if log_sum_exp else {}),
         mask=mask,
         key_lengths=key_lengths,
+        block_table=block_table,
         scale=scale,
         region=region,
         score_domain=score_domain,
         indexing_maps=indexing_maps,
         layout=layout,
+        pages=pages,
         causal=causal,
         window=window,
     )
@@ -286,11 +309,13 @@ def online_attention(
     sum_dtype: str | None = None,
     mask: OperandLike | None = None,
     key_lengths: OperandLike | None = None,
+    block_table: OperandLike | None = None,
     scale: float | Literal["operand"] | None = None,
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
     indexing_maps: Sequence[str | IndexingMap] | None = None,
     layout: Layout | None = None,
+    pages: Pages | None = None,
     causal: Causal = False,
     window: Window = None,
 ) -> Attention:
@@ -315,11 +340,13 @@ def online_attention(
         result_dtypes={"output": output_dtype, "max": max_dtype, "sum": sum_dtype},
         mask=mask,
         key_lengths=key_lengths,
+        block_table=block_table,
         scale=scale,
         region=region,
         score_domain=score_domain,
         indexing_maps=indexing_maps,
         layout=layout,
+        pages=pages,
         causal=causal,
         window=window,
     )
@@ -333,11 +360,13 @@ def _make(
     result_dtypes: Mapping[str, str | None],
     mask: OperandLike | None,
     key_lengths: OperandLike | None,
+    block_table: OperandLike | None,
     scale: float | str | None,
     region: RegionLike | None,
     score_domain: ScoreDomain,
     indexing_maps: Sequence[str | IndexingMap] | None,
     layout: Layout | None,
+    pages: Pages | None,
     causal: Causal,
     window: Window,
 ) -> Attention:
@@ -350,30 +379,35 @@ def _make(
         types["mask"] = as_tensor(
             op, "mask", mask, "bool", dtypes.FLOATS + dtypes.INTEGERS, least=0
         )
-    if key_lengths is not None:
-        types["key_lengths"] = as_tensor(op, "key_lengths", key_lengths, "int32", _COUNTS, least=0)
+    for name, given in (("key_lengths", key_lengths), ("block_table", block_table)):
+        if given is not None:
+            types[name] = as_tensor(op, name, given, "int32", _COUNTS, least=0)
     if score_domain not in ("natural", "log2"):
         raise OpError(f"{op}: score_domain is {score_domain!r}; expected 'natural' or 'log2'")
 
+    if pages is not None and block_table is None:
+        raise OpError(f"{op}: pages is {pages!r}, and block_table, which gives them, is missing")
+
     known: dict[int, Extent] = {}
     if indexing_maps is None:
-        maps, known = layout_maps(op, "bhsd" if layout is None else layout, types, results)
+        maps, known = layout_maps(op, "bhsd" if layout is None else layout, types, results, pages)
     elif layout is not None:
         raise OpError(f"{op}: layout and indexing_maps came both; each says what the axes are")
     else:
-        optional = [name for name in ("mask", "key_lengths") if name in types]
-        names = (*_INPUTS, "scale", *optional, *results)
+        if block_table is not None:
+            raise OpError(f"{op}: block_table and indexing_maps came both; pages are of a layout")
+        names = (*_INPUTS, "scale", *(name for name in _OPTIONAL if name in types), *results)
         maps = parse_maps(op, indexing_maps, names)
         if maps.pop("scale").axes:
             raise OpError(f"{op}: the indexing map of scale has results; scale is a scalar")
     dims = classify(op, maps)
-    types, extents = resolve_extents(op, types, maps, known)
+    types, extents = resolve_pools(op, types, maps, known)
 
     narrow, wide = types["query"].dtype, wide_dtype(types.values())
-    for name, given in result_dtypes.items():
+    for name, wanted in result_dtypes.items():
         shape = tuple(collapsed(axis, extents) for axis in maps[name].axes)
         fallback = wide if name != "output" or "max" in results else narrow
-        dtype = fallback if given is None else given
+        dtype = fallback if wanted is None else wanted
         types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS, least=0)
 
     compute = wide_dtype(types.values())
@@ -385,7 +419,7 @@ def _make(
         scale=_scale(op, scale, [extents[dim] for dim in dims["k1"]], compute),
         region=None if region is None else _region(op, region, compute, dims, len(extents)),
         score_domain=score_domain,
-        band=band_of(op, causal, window, dims),
+        band=band_of(op, causal, window, dims, paged=block_table is not None),
     )
 
 

@@ -57,9 +57,17 @@ class _AttentionFunction:
         return indices
 
     def load(self, name: str) -> Value:
-        """An operand's element, in its own type."""
+        """An operand's element, in its own type; of a pool, in the page that the table says."""
         one, buffer = self.op.maps[name.removesuffix("_init")], self.buffers[name]
-        return lambda at: buffer[tuple(self.index(one, at))]
+        if not self.op.paged or name not in ("key", "value"):
+            return lambda at: buffer[tuple(self.index(one, at))]
+        table, pages = self.load("block_table"), i64(buffer.shape[0])
+
+        def load(at: At) -> ir.Expr:
+            page = tirx.max(tirx.min(convert(table(at), "int64"), pages - 1), i64(0))
+            return buffer[(page, *self.index(one, at)[1:])]
+
+        return load
 
     def operand(self, name: str) -> Value:
         """An operand's element, in the compute type."""
@@ -170,10 +178,14 @@ class _AttentionFunction:
         """Whether a key is before the end of its batch point's keys; None where all are."""
         if "key_lengths" not in self.op.maps:
             return None
+        return self.position(at) < self.keys(at)
+
+    def position(self, at: At) -> ir.Expr:
+        """A key's position; several key dims are counted through in their order."""
         position: ir.Expr = tirx.const(0, "int64")
         for dim in self.op.dims["k2"]:
             position = position * self.extents[dim] + at[dim]
-        return position < self.keys(at)
+        return position
 
     def keys(self, at: At) -> ir.Expr:
         """How many keys a batch point has: their extent, or its length."""
@@ -209,14 +221,14 @@ class _AttentionFunction:
                 keep = mask if kind == "bool" else (mask & tirx.const(1, kind)) != 0
                 score = score + tirx.Select(keep, self.const(0.0), nothing)
         if op.band is not None:
-            row_dim, key_dim = op.dims["m"][-1], op.dims["k2"][0]
+            row_dim, key = op.dims["m"][-1], self.position(at)
             position = at[row_dim]
             if op.band.align_end:
                 position = position + self.keys(at) - self.extents[row_dim]
             if op.band.left is not None:
-                score = tirx.Select(at[key_dim] >= position - op.band.left, score, nothing)
+                score = tirx.Select(key >= position - op.band.left, score, nothing)
             if op.band.right is not None:
-                score = tirx.Select(at[key_dim] <= position + op.band.right, score, nothing)
+                score = tirx.Select(key <= position + op.band.right, score, nothing)
         if (counts := self.counts(at)) is not None:
             score = tirx.Select(counts, score, nothing)
         return score
