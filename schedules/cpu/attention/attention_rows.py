@@ -192,7 +192,7 @@ class _Rows:
                 I.buffer_store(sums, added, [whole])
 
             with serial(self.lanes) as key:
-                self.fetch_page("key", first_key + block * self.lanes + key, row, 0, self.k1)
+                self.fetch_page("value", first_key + block * self.lanes + key, row)
                 I.buffer_store(sums, self.operands.const(0.0, self.lanes), [whole])
                 each_step(add)
                 I.buffer_store(self.products, sums[whole], [key, whole])
@@ -203,21 +203,25 @@ class _Rows:
             summed = sum_of(emit.transpose(walk(block)))
             I.buffer_store(self.scores, summed, [row, emit.run(block * self.lanes, self.lanes)])
 
-    def fetch_page(self, name: str, key: Expr, row: Expr, first: Index, columns: int) -> None:
-        """Have a later key's columns fetched while a key is read: of pages only the table knows.
+    def fetch_page(self, name: str, key: Expr, row: Expr, turn: Index = 0) -> None:
+        """Have a later key fetched, in turn 0 of several: where it lies only the table knows.
 
-        The first row does it for all, which read the same keys.
+        Values are fetched beside the products with keys, and the next tile's keys beside those with
+        values.  Each row asks for a part of the columns, so that memory is busy while any row is
+        computed.
         """
         if not self.op.paged or name in self.config.promote:
             return
         view, role = self.views[name], "k1" if name == "key" else "n"
-        size = item_bytes(view.dtype)
-        rows = max(1, _BYTES_AHEAD // (self.op.count(role) * size))
-        with I.If(row == 0), I.Then():
-            later = emit.smaller(key + rows, i64(self.keys) - 1)
+        in_line = emit.LINE_BYTES // item_bytes(view.dtype)
+        starts = emit.line_starts(self.op.count(role), view.dtype)
+        part = -(-len(starts) // self.rows)
+        with I.If(tirx.And(i64(turn) == 0, row * part < len(starts))), I.Then():
+            later = emit.smaller(key, i64(self.keys) - 1)
             at = emit.bound({**self.outer, **self.operands.key_at(later)})
-            for column in range(0, columns, emit.LINE_BYTES // size):
-                here = {**at, **self.space.spread(first + column, self.op.dims[role])}
+            for line in range(part):
+                column = emit.smaller((row * part + line) * in_line, starts[-1])
+                here = {**at, **self.space.spread(column, self.op.dims[role])}
                 emit.prefetch(view.buffer, *view.index(here), nearest=False)
 
     def rows_ahead(self, name: str, role: str) -> Callable[[Expr, Index, int], None]:
@@ -344,9 +348,7 @@ class _Rows:
                 y=lambda i, k: self.scores[row, k],
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
-                beside=lambda k: self.fetch_page(
-                    "value", first_key + k, row, first * self.lanes, count * self.lanes
-                ),
+                beside=lambda k: self.fetch_page("key", first_key + self.tile_k2 + k, row, first),
             )
 
         with serial(total // vectors) as block:
