@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext import ops
+from tvm_iree_ext.access_checks.guarded_calls import Guard, guarded_results
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.ops import TensorType
@@ -94,6 +95,32 @@ def test_pages_may_be_read_in_place_or_copied(rows):
     other = () if config.promote else ("key", "value")
     kernel = build(op, config=replace(config, promote=other))
     agreement.check(op, query, *pool.pages, LENGTHS, pool.table, kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows"), [("float16", 1), ("bfloat16", 17), ("float32", 5), ("float64", 2)]
+)
+def test_lengths_pages_a_window_and_the_second_result_go_together(dtype, rows):
+    pool = Pool(7, "phsd", dtype, width=33)
+    query = numbers(len(LENGTHS), 6, rows, 33, dtype=dtype)
+    op = ops.attention(
+        query, *pool.pages, key_lengths=LENGTHS, block_table=pool.table, log_sum_exp=True,
+        causal="lower_right", window=(50, None),
+    )  # fmt: skip
+    output, log_sum_exp = agreement.check(op, query, *pool.pages, LENGTHS, pool.table)
+    assert np.isnan(output[0].astype("float32")).all()
+    assert (log_sum_exp[0] == -np.inf).all()
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_nothing_beside_the_pool_is_read(rows):
+    pool, query = Pool(16, "phsd"), numbers(len(LENGTHS), 4, rows, 24)
+    op = ops.attention(query, *pool.pages, key_lengths=LENGTHS, block_table=pool.table)
+    names = [one.name for one in op.signature.arguments]
+    operands = dict(zip(names, (query, *pool.pages, LENGTHS, pool.table), strict=True))
+    plain = build(op)(*operands.values())
+    for _, (output,) in guarded_results(build(op), operands, Guard()):
+        np.testing.assert_array_equal(output, plain)
 
 
 def test_a_number_outside_of_the_pool_is_the_nearest_page():
