@@ -239,7 +239,8 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
 
     keywords = _common(rng, online) | {"layout": layout}
     if paged:
-        keywords |= {"block_table": (batch, table_width), "pages": key_layout}
+        table = TensorType((batch, table_width), pick(rng, ("int32", "int64")))
+        keywords |= {"block_table": table, "pages": key_layout}
     if width == "width" and keywords["scale"] is None:
         keywords["scale"] = 0.2
     if rng.random() < 0.5:

@@ -65,7 +65,8 @@ class _AttentionFunction:
 
         def load(at: At) -> ir.Expr:
             page = tirx.max(tirx.min(convert(table(at), "int64"), pages - 1), i64(0))
-            return buffer[(page, *self.index(one, at)[1:])]
+            indices = (page, *self.index(one, at)[1:])
+            return buffer[indices]
 
         return load
 
