@@ -187,7 +187,7 @@ class CpuAttention(CpuRule):
         return AttentionConfig(
             ROWS,
             rows=op.count("m"),
-            keys=64 if op.paged else 128,  # what is fetched stands beside it
+            keys=32 if op.paged else 128,  # what is fetched stands beside it
             columns_at_once=min(8, features.vector_registers - 4),
             lanes=lanes,
             promote=tuple(name for name in ("key", "value") if not _in_vectors(op, name, lanes)),
