@@ -1,7 +1,7 @@
 """Operands of attention while a kernel is emitted: scaling, mask, band, promotion."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from tvm_iree_ext.schedules.emit import (
     known,
     serial,
 )
+from tvm_iree_ext.schedules.shared.attention_pages import PagedView
 
 _LOG2E = math.log2(math.e)
 
@@ -41,12 +42,14 @@ class ScoreScaling:
     """The place where log2(e) enters, so that every exponential is an exp2.
 
     ``query`` multiplies the query once, ``mask`` a float mask, ``exponent`` the difference to
-    the maximum.  With neither region nor float mask the scores can be in base 2 from the start.
+    the maximum.  With neither region nor float mask the scores can be in base 2 from the start;
+    ``result`` times these are the op's own.
     """
 
     query: float
     mask: float
     exponent: float
+    result: float = 1.0
 
     @staticmethod
     def of(op: Attention) -> "ScoreScaling":
@@ -55,7 +58,7 @@ class ScoreScaling:
             return ScoreScaling(_LOG2E, _LOG2E, 1.0)
         float_mask = "mask" in op.types and op.types["mask"].dtype.startswith(("float", "bfloat"))
         if op.region is None and not float_mask and not op.online:
-            return ScoreScaling(_LOG2E, 1.0, 1.0)
+            return ScoreScaling(_LOG2E, 1.0, 1.0, result=1.0 / _LOG2E)
         return ScoreScaling(1.0, 1.0, _LOG2E)
 
 
@@ -76,8 +79,10 @@ class AttentionOperands:
         """Name the PrimFunc under construction and add the parameters of ``op`` to it.
 
         ``align`` is of the buffers in bytes; by default any array of their elements will do.
-        ``coarse`` weights may be exact to 13 bits only, enough where they are rounded to 8.
+        ``coarse`` weights may be exact to 13 bits only, enough where they are rounded to 8 and
+        their sum is no result.
         """
+        coarse = coarse and "log_sum_exp" not in op.types
         attributes = {"global_symbol": op.entry, "tirx.noalias": True}
         if op.region is None:
             # Every weight is of a score less the maximum.
@@ -101,6 +106,10 @@ class AttentionOperands:
             views[operand.name] = OperandView(
                 buffer, op.maps[operand.name.removesuffix("_init")], space
             )
+        if op.paged:
+            for name in ("key", "value"):
+                view = views[name]
+                views[name] = PagedView(view.buffer, view.map, space, views["block_table"])
         return AttentionOperands(op, space, views, scale, ScoreScaling.of(op))
 
     def const(self, value: float, lanes: int = 1) -> Expr:
@@ -143,12 +152,28 @@ class AttentionOperands:
         keep = bit != emit.splat(tirx.const(0, came), lanes)
         return tirx.Select(keep, self.const(0.0, lanes), self.const(-math.inf, lanes))
 
-    def in_band(self, score: Expr, row: Index, key: Expr) -> Expr:
-        """The score, or -inf where the row at this position does not see the key."""
+    def key_count(self, outer: At) -> Index:
+        """The keys of a batch point: their extent, or its length, which ends there at most."""
+        extent = self.space.count(self.op.dims["k2"])
+        if "key_lengths" not in self.views:
+            return extent
+        given = self.views["key_lengths"].load(outer, "int64")
+        return I.Bind(tirx.max(tirx.min(given, i64(extent)), i64(0)))
+
+    def in_tasks(self, dims: Sequence[int]) -> tuple[int, ...]:
+        """Dims in the order in which tasks on a CPU count through them.
+
+        Those with lengths change fastest, so that any run of tasks has some of all lengths.
+        """
+        lengths = self.op.maps.get("key_lengths")
+        return tuple(sorted(dims, key=lambda dim: lengths is not None and dim in lengths.dims))
+
+    def in_band(self, score: Expr, row: Index, key: Expr, keys: Index) -> Expr:
+        """The score, or -inf where the row at this position does not see the key, of so many."""
         band = self.op.band
         if band is None:
             return score
-        position = i64(row) + self.band_offset
+        position = i64(row) + self.band_offset(keys)
         bounds = []
         if band.right is not None:
             bounds.append(key <= position + band.right)
@@ -157,24 +182,24 @@ class AttentionOperands:
         inside = bounds[0] if len(bounds) == 1 else tirx.And(*bounds)
         return tirx.Select(inside, score, self.const(-math.inf))
 
-    @property
-    def band_offset(self) -> Expr:
-        """The key position of row 0."""
+    def band_offset(self, keys: Index) -> Expr:
+        """The key position of row 0, of so many keys."""
         if self.op.band is None or not self.op.band.align_end:
             return i64(0)
         rows = self.space.extents[self.op.dims["m"][-1]]
-        return i64(self.space.count(self.op.dims["k2"])) - i64(rows)
+        return i64(keys) - i64(rows)
 
-    def band_range(self, first_row: Index, last_row: Index) -> tuple[Index, Index]:
-        """The keys ``begin .. end - 1`` that some row of a range may see."""
-        band, keys = self.op.band, self.space.count(self.op.dims["k2"])
+    def band_range(self, first_row: Index, last_row: Index, keys: Index) -> tuple[Index, Index]:
+        """The keys ``begin .. end - 1``, of so many, that some row of a range may see."""
+        band = self.op.band
         begin: Index = 0
         end = keys
         if band is not None and band.right is not None:
-            bound = i64(last_row) + self.band_offset + (band.right + 1)
+            bound = i64(last_row) + self.band_offset(keys) + (band.right + 1)
             end = I.Bind(i64(emit.smaller(end, emit.larger(bound, 0))))
         if band is not None and band.left is not None:
-            begin = I.Bind(i64(emit.larger(i64(first_row) + self.band_offset - band.left, 0)))
+            bound = i64(first_row) + self.band_offset(keys) - band.left
+            begin = I.Bind(i64(emit.larger(bound, 0)))
         return begin, end
 
     def promote(
@@ -237,6 +262,13 @@ class AttentionOperands:
         lost = tirx.Or(empty, tirx.isnan(maximum))
         self.views["sum"].store(row, tirx.Select(lost, self.const(math.nan), total))
         return tirx.Select(lost, self.const(math.nan), self.const(1.0))
+
+    def settle_log_sum_exp(self, row: At, maximum: Expr, total: Expr) -> None:
+        """Write ``log_sum_exp``, from a row's maximum, as the op's own score, and its sum."""
+        logarithm = tirx.log(total)
+        if self.op.score_domain == "log2":
+            logarithm = logarithm * self.const(_LOG2E)
+        self.views["log_sum_exp"].store(row, maximum + logarithm)
 
     def newest(self, maximum: Expr, added: Expr) -> Expr:
         """The maximum after a tile whose weights sum to ``added``: NaN where a score is.

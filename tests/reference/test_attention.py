@@ -47,6 +47,29 @@ def test_attention_equals_loops_over_elements(region):
         assert got[b, m, n] == pytest.approx(want, rel=1e-12)
 
 
+def test_keys_from_a_length_on_do_not_count_whatever_they_are():
+    lengths = np.array([3, 1])
+    behind = np.arange(KEYS) >= lengths[:, None]
+    spoiled = {
+        name: np.where(behind[..., None], np.nan, OPERANDS[name]) for name in ("key", "value")
+    }
+    operands = OPERANDS | spoiled | {"key_lengths": lengths}
+    got = reference.attention(operands, MAPS | {"key_lengths": (0,)}, scale=0.5)
+    for b, m, n in itertools.product(range(BATCH), range(ROWS), range(COLUMNS)):
+        weights = [math.exp(s) for s in row_scores(b, m)[: lengths[b]]]
+        want = sum(w * OPERANDS["value"][b, j, n] for j, w in enumerate(weights)) / sum(weights)
+        assert got[b, m, n] == pytest.approx(want, rel=1e-12)
+
+
+@pytest.mark.parametrize(("domain", "base"), [("natural", math.e), ("log2", 2.0)])
+def test_log_sum_exp_is_of_the_scores_in_the_base_of_their_domain(domain, base):
+    maps = MAPS | {"log_sum_exp": (1, 0)}
+    got = reference.log_sum_exp(OPERANDS, maps, scale=0.5, score_domain=domain)
+    for b, m in itertools.product(range(BATCH), range(ROWS)):
+        want = math.log(sum(math.exp(s) for s in row_scores(b, m))) / math.log(base)
+        assert got[m, b] == pytest.approx(want, rel=1e-12)
+
+
 def test_online_attention_equals_loops_over_elements():
     output, maximum, total = reference.online_attention(OPERANDS | STATE, MAPS, scale=0.5)
     for b, m in itertools.product(range(BATCH), range(ROWS)):

@@ -1,7 +1,7 @@
 """Attention and online attention: reference, tolerance, random cases, JSON examples."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,22 +26,35 @@ def _extents(op: Attention, operands: Values) -> dict[str, int]:
     return found
 
 
-def visible(op: Attention, extents: Mapping[str, int]) -> np.ndarray | None:
-    """Mask of the keys each row sees, with an axis for the last row dim and one for the key dim."""
+_POOLS = ("key", "value")
+
+
+def visible(op: Attention, sizes: Sequence[int], operands: Values) -> np.ndarray | None:
+    """Mask of the keys each row sees, to be broadcast over batch dims, row dims and key dims."""
     if op.band is None:
         return None
-    rows, keys = (
-        extents[e] if isinstance(e, str) else e
-        for e in (op.extents[op.dims["m"][-1]], op.extents[op.dims["k2"][0]])
-    )
-    position = np.arange(rows)[:, None] + (keys - rows if op.band.align_end else 0)
+    of_keys = [sizes[dim] for dim in op.dims["k2"]]
+    rows, keys = sizes[op.dims["m"][-1]], math.prod(of_keys)
+    last: Any = keys
+    if "key_lengths" in operands:
+        last = _over_batch(op, operands["key_lengths"].clip(0, keys))
+    position = np.arange(rows)[:, None] + (last - rows if op.band.align_end else 0)
     key = np.arange(keys)[None, :]
-    seen = np.ones((rows, keys), bool)
+    seen = np.ones(np.broadcast_shapes(position.shape, key.shape), bool)
     if op.band.left is not None:
         seen &= key >= position - op.band.left
     if op.band.right is not None:
         seen &= key <= position + op.band.right
-    return seen
+    return seen.reshape(*seen.shape[:-1], *of_keys)
+
+
+def _over_batch(op: Attention, lengths: np.ndarray) -> np.ndarray:
+    """Lengths over batch dims, in their order, with an axis for each row dim and for keys."""
+    dims = op.maps["key_lengths"].dims
+    ordered = lengths.transpose([dims.index(dim) for dim in op.dims["b"] if dim in dims])
+    extents = iter(ordered.shape)
+    batch = [next(extents) if dim in dims else 1 for dim in op.dims["b"]]
+    return ordered.reshape(batch + [1] * (len(op.dims["m"]) + 1))
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -54,6 +67,9 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     # The reference knows one dim per axis: an axis of several dims is spread out, and one of
     # none (where a mask broadcasts) is dropped.
     maps = {name: one.dims for name, one in op.maps.items()}
+    if op.paged:
+        pools = {n: reference.of_pages(operands[n], operands["block_table"]) for n in _POOLS}
+        operands = {**operands, **pools}
     spread = {
         name: value.reshape([sizes[dim] for dim in maps[name.removesuffix("_init")]])
         for name, value in operands.items()
@@ -67,7 +83,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         "region": None if op.region is None else numpy_region(op.name, op.region, operands),
         "region_dims": () if op.region is None else op.region.dims,
         "score_domain": op.score_domain,
-        "visible": visible(op, extents),
+        "visible": visible(op, sizes, operands),
     }
     shapes = op.signature.result_shapes(extents)
     results: tuple[np.ndarray, ...]
@@ -75,6 +91,8 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         results = reference.online_attention(spread, maps, **keywords)
     else:
         results = (reference.attention(spread, maps, **keywords),)
+        if "log_sum_exp" in maps:
+            results += (reference.log_sum_exp(spread, maps, **keywords),)
     names = [operand.name for operand in op.signature.results]
     return {
         name: value.reshape(shape)
@@ -99,15 +117,18 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     if "mask" in operands and operands["mask"].dtype.kind not in "biu":
         score += _largest_finite(operands["mask"])
     score_error = 4.0 * eps * (1.0 + score)
-    weight_error = 2.0 * score_error + eps * (4.0 + math.sqrt(k2))
-    weight_error += dtypes.eps(op.types["value"].dtype)
+    sum_error = 2.0 * score_error + eps * (4.0 + math.sqrt(k2))
+    weight_error = sum_error + dtypes.eps(op.types["value"].dtype)
 
     def of(name: str, absolute: float) -> Tolerance:
         dtype = op.types[name].dtype
         return Tolerance(absolute + dtypes.smallest(dtype), 2.0 * dtypes.eps(dtype))
 
     if not op.online:
-        return {"output": of("output", weight_error * largest["value"])}
+        found = {"output": of("output", weight_error * largest["value"])}
+        if "log_sum_exp" in op.maps:
+            found["log_sum_exp"] = of("log_sum_exp", score_error + sum_error)
+        return found
     total = _largest_finite(want["sum"])
     carried = _largest_finite(operands["output_init"])
     return {

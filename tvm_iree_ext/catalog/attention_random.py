@@ -8,6 +8,7 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.attention_pages_random import forget_pages, random_pool, random_table
 from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.catalog.base.random_regions import sometimes_empty
 from tvm_iree_ext.ops.base.maps import map_text
@@ -71,6 +72,10 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             operands[operand.name] = float(rng.uniform(0.05, 1.0)) if known is None else known
         elif operand.name == "mask":
             operands["mask"] = _mask(rng, shape, operand.dtype)
+        elif operand.name == "key_lengths":
+            operands["key_lengths"] = _key_lengths(rng, op, shape, sizes)
+        elif operand.name == "block_table":
+            operands["block_table"] = random_table(rng, op, shape, operands)
         elif operand.name == "max_init":
             value = rng.standard_normal(shape)
             lowest = float(ml_dtypes.finfo(dtypes.numpy_dtype(operand.dtype)).min)
@@ -90,6 +95,10 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             operands[operand.name] = value.astype(dtypes.numpy_dtype(operand.dtype))
     if "mask" not in operands and rng.random() < 0.15:
         _spoil(rng, op, operands)
+    if op.paged:
+        forget_pages(op, operands)
+    elif "key_lengths" in operands:
+        _forget(op, operands)
     return op, operands
 
 
@@ -107,10 +116,42 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
     array.flat[rng.integers(array.size)] = np.inf if infinite else np.nan
 
 
+def _key_lengths(
+    rng: Generator, op: Attention, shape: tuple[int, ...], sizes: dict[str, int]
+) -> np.ndarray:
+    """Lengths of any size, now and then none or all, or beyond what there is."""
+    keys = op.count("k2", sizes)
+    lengths = rng.integers(0, keys + 1, shape)
+    odd = rng.choice((0, keys, -3, keys + 5), shape)
+    chosen = np.where(rng.random(shape) < 0.7, lengths, odd)
+    return chosen.astype(op.types["key_lengths"].dtype)
+
+
+def _forget(op: Attention, operands: dict[str, Any]) -> None:
+    """Make key and value not a number behind the lengths: nobody may look there."""
+    lengths, of = operands["key_lengths"], op.maps["key_lengths"].dims
+    for name in ("key", "value"):
+        array, dims = operands[name], op.maps[name].dims
+        if not set(of) <= set(dims) or not array.size:
+            continue
+        axes = [dims.index(dim) for dim in op.dims["k2"]]
+        extents = [array.shape[axis] for axis in axes]
+        for point in np.ndindex(lengths.shape):
+            behind: list[Any] = [slice(None)] * array.ndim
+            for dim, index in zip(of, point, strict=True):
+                behind[dims.index(dim)] = index
+            for key in range(max(0, int(lengths[point])), int(np.prod(extents))):
+                for axis, index in zip(axes, np.unravel_index(key, extents), strict=True):
+                    behind[axis] = index
+                array[tuple(behind)] = np.nan
+
+
 def _size(rng: Generator, name: str) -> int:
     """What a symbol may be, by how it is named here."""
     if name.startswith("batch"):
         return int(rng.integers(1, 4))
+    if name in ("pages", "blocks"):
+        return int(rng.integers(1, 9))
     return pick(rng, _WIDTHS) if name in ("width", "columns") else _length(rng)
 
 
@@ -137,6 +178,8 @@ def _common(rng: Generator, online: bool) -> dict[str, Any]:
             keywords[str(result)] = pick(rng, _DTYPES)
     elif not online and rng.random() < 0.3:
         keywords["output_dtype"] = pick(rng, _DTYPES)
+    if not online and rng.random() < 0.2:
+        keywords["log_sum_exp"] = True
     return keywords
 
 
@@ -163,6 +206,7 @@ def _some_empty(rng: Generator, sizes: list[int], online: bool) -> list[int]:
 
 def _by_layout(rng: Generator, online: bool) -> Attention:
     layout = pick(rng, ("bhsd", "bshd"))
+    paged = rng.random() < 0.15
     key_heads = int(rng.integers(1, 4))
     heads = key_heads * pick(rng, (1, 1, 2, 3))
     batches = int(rng.integers(1, 4))
@@ -181,11 +225,22 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
     if rng.random() < 0.1:
         width, columns = "width" if rng.random() < 0.7 else width, "columns"
 
-    def shape(head_count: int, length: Extent, last: Extent) -> tuple[Extent, ...]:
-        by_letter = {"b": batch, "h": head_count, "s": length, "d": last}
-        return tuple(by_letter[letter] for letter in layout)
+    pages: Extent
+    table_width: Extent
+    key_layout, of_page, pages = layout, keys, 0
+    if paged:
+        key_layout = pick(rng, ("phsd", "pshd"))
+        pages, table_width, of_page = random_pool(rng)
+        keys = 1 if isinstance(table_width, str) else table_width * of_page
+
+    def shape(letters: str, head_count: int, length: Extent, last: Extent) -> tuple[Extent, ...]:
+        by_letter = {"b": batch, "p": pages, "h": head_count, "s": length, "d": last}
+        return tuple(by_letter[letter] for letter in letters)
 
     keywords = _common(rng, online) | {"layout": layout}
+    if paged:
+        table = TensorType((batch, table_width), pick(rng, ("int32", "int64")))
+        keywords |= {"block_table": table, "pages": key_layout}
     if width == "width" and keywords["scale"] is None:
         keywords["scale"] = 0.2
     if rng.random() < 0.5:
@@ -194,6 +249,8 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
         full = full[-int(rng.integers(1, 5)) :]
         mask_shape = tuple(1 if rng.random() < 0.3 else extent for extent in full)
         keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
+    if rng.random() < (0.8 if paged else 0.2):
+        keywords["key_lengths"] = TensorType((batch,), pick(rng, ("int32", "int64")))
     if rng.random() < 0.4:
         keywords["causal"] = pick(rng, (True, "upper_left", "lower_right"))
     if rng.random() < 0.2:
@@ -202,9 +259,9 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
     return _made(
         rng,
         online,
-        TensorType(shape(heads, rows, width), q),
-        TensorType(shape(key_heads, keys, width), k),
-        TensorType(shape(key_heads, keys, columns), v),
+        TensorType(shape(layout, heads, rows, width), q),
+        TensorType(shape(key_layout, key_heads, of_page, width), k),
+        TensorType(shape(key_layout, key_heads, of_page, columns), v),
         **keywords,
     )
 
@@ -245,9 +302,13 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
         texts.append(map_text(len(roles), kept))
         mask_shape = tuple(extents[dim] for dim in kept)
         keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
+    batch_dims = [dim for dim, role in enumerate(roles) if role == "b" and rng.random() < 0.8]
+    if batch_dims and rng.random() < 0.2:
+        texts.append(map_text(len(roles), batch_dims))
+        keywords["key_lengths"] = TensorType(tuple(extents[d] for d in batch_dims), "int32")
     texts.append(operand("b", "m", "n")[0])
-    if online:
-        texts += [operand("b", "m")[0], operand("b", "m")[0]]
+    for _ in range(2 if online else "log_sum_exp" in keywords):
+        texts.append(operand("b", "m")[0])
     query, key, value = (
         TensorType(shape, dtype) for (_, shape), dtype in zip(inputs, _types(rng), strict=True)
     )

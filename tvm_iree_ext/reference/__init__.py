@@ -2,7 +2,7 @@
 
 from tvm_iree_ext.reference import block_scaled
 from tvm_iree_ext.reference.arg_compare import arg_compare
-from tvm_iree_ext.reference.attention import attention, online_attention
+from tvm_iree_ext.reference.attention import attention, log_sum_exp, of_pages, online_attention
 from tvm_iree_ext.reference.contraction import contraction, prologue_factors
 from tvm_iree_ext.reference.conv_2d import conv_2d
 from tvm_iree_ext.reference.custom_op import custom_op
@@ -36,8 +36,10 @@ __all__ = [
     "im2col",
     "im2col_of_sizes",
     "input_transform",
+    "log_sum_exp",
     "map_load",
     "map_store",
+    "of_pages",
     "online_attention",
     "output_transform",
     "pack",

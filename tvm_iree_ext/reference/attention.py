@@ -43,11 +43,11 @@ def scores(
     score_domain: str,
     visible: Array | None,
 ) -> Array:
-    """S over (batch, rows, keys): scale, then region, then mask; -inf where not ``visible``.
+    """S over (batch, rows, keys): scale, then region, then mask; -inf where nothing is seen.
 
     ``region`` takes the scores, and their positions along each of ``region_dims``.
 
-    ``visible`` has two axes, the last row dim and the key dim.
+    Not seen is where not ``visible``, which broadcasts to the scores, and from a key length on.
     """
     batch, rows, _, keys = _dims(maps)
     to_base_2 = np.log2(np.e) if score_domain == "log2" else 1.0
@@ -71,7 +71,23 @@ def scores(
             score = score + mask.astype(np.float64) * to_base_2
     if visible is not None:
         score = np.where(visible, score, -np.inf)
+    if "key_lengths" in operands:
+        score = np.where(_counted(operands, maps, onto, score.shape), score, -np.inf)
     return score
+
+
+def _counted(
+    operands: Mapping[str, Array], maps: Maps, onto: Sequence[int], shape: Sequence[int]
+) -> Array:
+    """Whether a key is before its length, with axes ``onto``, of which ``shape`` has the extents.
+
+    Several key dims are counted through in their order.
+    """
+    _, _, _, keys = _dims(maps)
+    extents = [shape[list(onto).index(dim)] for dim in keys]
+    position = np.arange(np.prod(extents)).reshape(extents)
+    lengths = _aligned(operands["key_lengths"], maps["key_lengths"], onto)
+    return _aligned(position, keys, onto) < lengths
 
 
 def _aligned_mask(mask: Array, dims: Sequence[int], onto: Sequence[int]) -> Array:
@@ -86,13 +102,19 @@ def _weighted_values(weights: Array, operands: Mapping[str, Array], maps: Maps) 
     The weights take value's element type first, as the dialect says.
     """
     batch, rows, columns, keys = _dims(maps)
-    value = operands["value"]
+    value, dims = operands["value"], maps["value"]
     rounded = weights.astype(value.dtype).astype(np.float64)
+    value = value.astype(np.float64)
+    if "key_lengths" in operands:  # behind a length may stand anything
+        dims = [*batch, *keys, *columns]
+        value = _aligned(value, maps["value"], dims)
+        extents = [*weights.shape[: len(batch)], *weights.shape[-len(keys) :], 1]
+        value = np.where(_counted(operands, maps, dims, extents), value, 0.0)
     return np.einsum(
-        f"{_letters([*batch, *rows, *keys])},{_letters(maps['value'])}"
+        f"{_letters([*batch, *rows, *keys])},{_letters(dims)}"
         f"->{_letters([*batch, *rows, *columns])}",
         rounded,
-        value.astype(np.float64),
+        value,
     )
 
 
@@ -117,6 +139,37 @@ def attention(
         weights = weights / weights.sum(axis=axes, keepdims=True)
     result = _weighted_values(weights, operands, maps)
     return np.einsum(f"{_letters([*batch, *rows, *columns])}->{_letters(maps['output'])}", result)
+
+
+def log_sum_exp(
+    operands: Mapping[str, Array],
+    maps: Maps,
+    *,
+    scale: float,
+    region: Callable[..., Any] | None = None,
+    region_dims: Sequence[int] = (),
+    score_domain: str = "natural",
+    visible: Array | None = None,
+) -> Array:
+    """max + log(sum(exp(S - max))) over keys, in the base of the domain; -inf without a key."""
+    batch, rows, _, keys = _dims(maps)
+    score = scores(operands, maps, scale, region, region_dims, score_domain, visible)
+    base, log = (2.0, np.log2) if score_domain == "log2" else (np.e, np.log)
+    axes = tuple(range(score.ndim - len(keys), score.ndim))
+    lowest = np.finfo(np.float64).min
+    with np.errstate(invalid="ignore", divide="ignore"):
+        maximum = score.max(axis=axes, keepdims=True, initial=lowest)
+        total = (base ** (score - maximum)).sum(axis=axes)
+        result = maximum.reshape(total.shape) + log(total)
+    return np.einsum(f"{_letters([*batch, *rows])}->{_letters(maps['log_sum_exp'])}", result)
+
+
+def of_pages(pool: Array, table: Array) -> Array:
+    """The pages of each sequence, ``[sequence, page, ...]``, from a pool ``[page, ...]``.
+
+    A number outside of the pool counts as the nearest page.
+    """
+    return pool[np.clip(table, 0, len(pool) - 1)]
 
 
 def online_attention(

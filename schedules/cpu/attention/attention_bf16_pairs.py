@@ -13,6 +13,7 @@ rows of a task.  The scale goes to the scores: a scaled query would have to be r
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
@@ -55,8 +56,8 @@ def pairs_product(op: Attention, features: CpuFeatures) -> DotProduct | None:
 
 
 def copied_operands(op: Attention) -> set[str]:
-    """Operands, of key and value, that this form cannot read in place."""
-    return {"key", "value"} if op.count("k1") % 2 else {"value"}
+    """Operands, of key and value, that this form cannot read in place, or not by single words."""
+    return {"key", "value"} if op.count("k1") % 2 or op.paged else {"value"}
 
 
 def pairs_kernel(op: Attention, config: AttentionConfig, dot: DotProduct) -> tirx.PrimFunc:
@@ -192,7 +193,7 @@ class Pairs(LanesForm):
         """An operand as halves of words."""
         view = self.views[name]
         raw = I.decl_buffer(list(view.buffer.shape), HALF, data=view.buffer.data, align=2)
-        return OperandView(raw, view.map, view.space)
+        return replace(view, buffer=raw)
 
     @property
     def value_blocks(self) -> int:
@@ -273,4 +274,4 @@ def _pairs_of(operands: AttentionOperands, name: str) -> OperandView:
     extents = list(operands.space.extents)
     extents[dim] = (known(extents[dim]) or 0) // 2
     buffer = I.decl_buffer(shape, WORD, data=view.buffer.data, align=2)
-    return OperandView(buffer, view.map, IterationSpace(tuple(extents)))
+    return replace(view, buffer=buffer, space=IterationSpace(tuple(extents)))

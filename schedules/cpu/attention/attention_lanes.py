@@ -64,9 +64,8 @@ class LanesForm:
         # With a band, the rows of a task must have consecutive positions: one m dim only.
         split = len(op.dims["m"]) - 1 if op.band is not None else 0
         self.row_dims = op.dims["m"][split:]
-        self.outer_dims = op.dims["b"] + op.dims["m"][:split]
+        self.outer_dims = operands.in_tasks(op.dims["b"] + op.dims["m"][:split])
         self.rows = space.count(self.row_dims)
-        self.keys = space.count(op.dims["k2"])
         self.k1, self.n = (_count(space.count(op.dims[role])) for role in ("k1", "n"))
         self.query_lines = self.k1
         self.output_lines = self.n
@@ -95,6 +94,7 @@ class LanesForm:
     def emit_task(self, outer: At, first_row: Expr) -> None:
         """Rows first_row .. first_row + tile_m - 1 of one batch point."""
         self.outer = emit.bound(outer)
+        self.keys = self.operands.key_count(self.outer)
         self.first_row = first_row
         m, width = self.tile_m, self.width
         # In the last tile, register tiles without any live row are left out.
@@ -115,13 +115,18 @@ class LanesForm:
             groups=m // self.lanes,
             width=width,
             tile_k2=self.tile_k2,
-            in_place=[name for name in ("key", "value") if name not in self.config.promote],
+            # Where the next page lies only the table says.
+            in_place=[
+                name
+                for name in ("key", "value")
+                if name not in self.config.promote and not self.op.paged
+            ],
             mask_by_row=self.mask_by_row,
         )
         self.load_query()
         self.start()
         last_row = emit.smaller(first_row + (m - 1), i64(self.rows) - 1)
-        begin, end = self.operands.band_range(first_row, last_row)
+        begin, end = self.operands.band_range(first_row, last_row, self.keys)
         with serial(emit.ceil_div(i64(end) - begin, self.tile_k2)) as tile:
             first_key = I.Bind(i64(begin) + tile * self.tile_k2)
             keys: Index = self.tile_k2
@@ -395,7 +400,7 @@ class LanesForm:
             view = self.views["mask"]
             loaded = view.load({**self.outer, **self.operands.key_at(key)}, view.loaded)
             score = score + self.operands.mask_value(loaded)
-        return self.operands.in_band(score, self.row_index(lane), key)
+        return self.operands.in_band(score, self.row_index(lane), key, self.keys)
 
     def multiply_weights_value(self, first_key: Expr, keys: Index, group: Expr) -> None:
         """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * weights[k2, rows]."""
@@ -447,6 +452,11 @@ class LanesForm:
         else:
             one = self.operands.const(1.0)
             self.per_lane(lambda lane: I.buffer_store(self.rescale, one / self.total[lane], [lane]))
+            if "log_sum_exp" in self.views:
+                factor = self.operands.const(self.operands.scaling.result)
+                with serial(self.groups * self.lanes) as lane:
+                    maximum, total = self.maximum[lane] * factor, self.total[lane]
+                    self.operands.settle_log_sum_exp(self.row_at(lane), maximum, total)
         dims, view = self.op.dims["n"], self.views["output"]
         with serial(self.groups) as group:
             base, line = group * self.lanes, group * self.output_lines

@@ -45,7 +45,6 @@ class _Rows:
         self.lanes = config.lanes
         self.tile_k2 = config.keys
         self.rows = known(space.count(op.dims["m"])) or 0
-        self.keys = space.count(op.dims["k2"])
         self.k1 = known(space.count(op.dims["k1"])) or 0
         self.n = known(space.count(op.dims["n"])) or 0
         # Whole vectors.  Of a promoted tile, what lies past the operand's columns is zero.  A row
@@ -70,7 +69,7 @@ class _Rows:
 
     def batch_at(self, point: Expr) -> At:
         """The batch dims at a flat position."""
-        return emit.bound(self.space.spread(point, self.op.dims["b"]))
+        return emit.bound(self.space.spread(point, self.operands.in_tasks(self.op.dims["b"])))
 
     def row_at(self, row: Index) -> At:
         """The row dims at a flat position."""
@@ -83,6 +82,7 @@ class _Rows:
     def emit_split(self, point: Expr, split: Expr) -> None:
         """The online softmax over one split of the keys of one batch point."""
         self.outer = self.batch_at(point)
+        self.keys = self.operands.key_count(self.outer)
         self.point, self.split = point, split
         self.query = emit.scratch([self.rows, self.k1_wide], self.dtype)
         self.scores = emit.scratch([self.rows, self.tile_k2], self.dtype)
@@ -96,7 +96,7 @@ class _Rows:
         }
         self.start()
         last = (known(self.space.extents[self.op.dims["m"][-1]]) or 1) - 1 if self.rows > 1 else 0
-        begin, end = self.operands.band_range(0, last)
+        begin, end = self.operands.band_range(0, last, self.keys)
         share = tirx.floordiv(i64(end) - begin + (self.config.splits - 1), self.config.splits)
         share = I.Bind(emit.ceil_div(share, self.lanes) * self.lanes)
         first = I.Bind(i64(begin) + split * share)
@@ -192,6 +192,7 @@ class _Rows:
                 I.buffer_store(sums, added, [whole])
 
             with serial(self.lanes) as key:
+                self.fetch_page("value", first_key + block * self.lanes + key, row)
                 I.buffer_store(sums, self.operands.const(0.0, self.lanes), [whole])
                 each_step(add)
                 I.buffer_store(self.products, sums[whole], [key, whole])
@@ -201,6 +202,27 @@ class _Rows:
         with serial(emit.ceil_div(keys, self.lanes)) as block:
             summed = sum_of(emit.transpose(walk(block)))
             I.buffer_store(self.scores, summed, [row, emit.run(block * self.lanes, self.lanes)])
+
+    def fetch_page(self, name: str, key: Expr, row: Expr, turn: Index = 0) -> None:
+        """Have a later key fetched, in turn 0 of several: where it lies only the table knows.
+
+        Values are fetched beside the products with keys, and the next tile's keys beside those with
+        values.  Each row asks for a part of the columns, so that memory is busy while any row is
+        computed.
+        """
+        if not self.op.paged or name in self.config.promote:
+            return
+        view, role = self.views[name], "k1" if name == "key" else "n"
+        in_line = emit.LINE_BYTES // item_bytes(view.dtype)
+        starts = emit.line_starts(self.op.count(role), view.dtype)
+        part = -(-len(starts) // self.rows)
+        with I.If(tirx.And(i64(turn) == 0, row * part < len(starts))), I.Then():
+            later = emit.smaller(key, i64(self.keys) - 1)
+            at = emit.bound({**self.outer, **self.operands.key_at(later)})
+            for line in range(part):
+                column = emit.smaller((row * part + line) * in_line, starts[-1])
+                here = {**at, **self.space.spread(column, self.op.dims[role])}
+                emit.prefetch(view.buffer, *view.index(here), nearest=False)
 
     def rows_ahead(self, name: str, role: str) -> Callable[[Expr, Index, int], None]:
         """``fetch(key, first, i)``: vector ``first + i`` from a key's row on is read; fetch ahead.
@@ -285,7 +307,7 @@ class _Rows:
         if "mask" in self.views:
             view = self.views["mask"]
             score = score + self.operands.mask_value(view.load(at, view.loaded))
-        return self.operands.in_band(score, self.position(row), key)
+        return self.operands.in_band(score, self.position(row), key, self.keys)
 
     def multiply_scores_value(
         self, row: Expr, first_key: Expr, keys: Index, promoted: object
@@ -326,6 +348,7 @@ class _Rows:
                 y=lambda i, k: self.scores[row, k],
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
+                beside=lambda k: self.fetch_page("key", first_key + self.tile_k2 + k, row, first),
             )
 
         with serial(total // vectors) as block:
@@ -363,6 +386,9 @@ class _Rows:
             factor = I.Bind(operands.settle(at, maximum[0], total[0]))
         else:
             factor = I.Bind(operands.const(1.0) / total[0])
+            if "log_sum_exp" in self.views:
+                score = maximum[0] * operands.const(operands.scaling.result)
+                operands.settle_log_sum_exp(at, score, total[0])
         with serial(self.n) as column:
             here = {**at, **self.space.spread(column, self.op.dims["n"])}
             if self.op.online:

@@ -187,13 +187,14 @@ class CpuAttention(CpuRule):
         return AttentionConfig(
             ROWS,
             rows=op.count("m"),
-            keys=128,
+            keys=32 if op.paged else 128,  # what is fetched stands beside it
             columns_at_once=min(8, features.vector_registers - 4),
             lanes=lanes,
             promote=tuple(name for name in ("key", "value") if not _in_vectors(op, name, lanes)),
             splits=splits,
             parallel=self.is_large(op),
-            fetch_ahead=not features.fetches_second,
+            # What is in pages is fetched in one stage, too, as the table says.
+            fetch_ahead=not features.fetches_second and not op.paged,
         )
 
     def parse(self, op: Attention, target: Target, config: LoweringConfig) -> AttentionConfig:

@@ -47,7 +47,8 @@ def finish(
 ) -> Finish:
     """What makes a row's result of its sums.
 
-    Of the online op ``max`` and ``sum`` are written here, by those for whom ``first`` holds.
+    Results of a row alone, such as ``max`` and ``sum`` of the online op, are written here, by those
+    for whom ``first`` holds.
 
     Args:
         operands: of the op.
@@ -58,11 +59,15 @@ def finish(
         total: the sum of its weights.
         first: a condition, or None for all.
     """
+    highest = maximum * operands.const(domain.result)
     if not operands.op.online:
+        if "log_sum_exp" in operands.views:
+            with where(first):
+                operands.settle_log_sum_exp(row, highest, total)
         inverse = held(operands.const(1.0) / total)
         return lambda value, _: value * splat(inverse, value)
     state = _State(operands, kind, row)
-    state.settle(maximum * operands.const(domain.result), total, first)
+    state.settle(highest, total, first)
     return state.output
 
 

@@ -26,6 +26,7 @@ class WorkgroupPlace:
         outer: the values of the dims that are of the grid.
         row_dims: those that rows run along, of which there are ``row_count``.
         first_row, first_column: of the workgroup.
+        key_count: of the keys that its rows may see.
     """
 
     plan: AttentionPlan
@@ -36,6 +37,7 @@ class WorkgroupPlace:
     row_count: Index
     first_row: Any
     first_column: Any
+    key_count: Index
 
     @property
     def op(self) -> Attention:

@@ -25,7 +25,8 @@ class ScoreMask:
         self.place, self.plan, self.op = place, place.plan, place.op
         self.operands, self.lanes = place.operands, place.lanes
         plan, lanes, operands = self.plan, self.lanes, self.operands
-        self.key_count = operands.space.count(self.op.dims["k2"])
+        self.key_count = place.key_count
+        self.mask_keys = operands.space.count(self.op.dims["k2"])
         self.whole_keys = (known(self.key_count) or 1) % plan.keys == 0
         self.masked = "mask" in self.op.maps
         self.placed = self.op.region is not None and bool(self.op.region.dims)
@@ -90,7 +91,7 @@ class ScoreMask:
         if self.masked:
             view, dims = self.operands.views["mask"], self.op.dims["k2"]
             if known(view.along(dims)) != 0:
-                most = vector_elements(8 * item_bytes(view.dtype), self.plan.keys, self.key_count)
+                most = vector_elements(8 * item_bytes(view.dtype), self.plan.keys, self.mask_keys)
         return side_by_side(self.keys, self.plan.score_rows.slots, most)
 
     def _added(self, tile: int, first_key: Any, start: int, count: int) -> list[Any]:
@@ -101,7 +102,7 @@ class ScoreMask:
         view, space = operands.views["mask"], operands.space
         key = first_key + wide(self.lanes.table(self.keys[:, start]))
         if not self.whole_keys:
-            key = tirx.min(key, i64(self.key_count) - count)
+            key = tirx.min(key, i64(self.mask_keys) - count)
         row = self.rows[tile, self.plan.score_rows.slots[start]]
         at = self.place.at_row(row) | space.spread(key, self.op.dims["k2"])
         if count == 1:
@@ -145,7 +146,9 @@ class ScoreMask:
             bounds.append(key < self.key_count)
         band = self.op.band
         if band is not None:
-            position = i64(self._position(self.rows[tile, slot])) + self.operands.band_offset
+            position = i64(self._position(self.rows[tile, slot])) + self.operands.band_offset(
+                self.key_count
+            )
             if band.right is not None:
                 bounds.append(key <= position + band.right)
             if band.left is not None:
@@ -164,7 +167,7 @@ class ScoreMask:
         if band is not None and len(self.place.row_dims) > 1:
             return tirx.const(True, "bool")
         if band is not None:
-            first = self.place.first_row + self.operands.band_offset
+            first = self.place.first_row + self.operands.band_offset(self.key_count)
             if band.right is not None:
                 edges.append(first_key + (plan.keys - 1) > first + band.right)
             if band.left is not None:

@@ -35,6 +35,7 @@ class Source:
         keys, columns: the dims along its rows and columns.
         outer: the values of the others.
         first_column: that the tile begins with.
+        limit: of the keys that may be read; by default all.
     """
 
     view: OperandView
@@ -43,11 +44,12 @@ class Source:
     columns: Ints
     outer: dict[int, Any]
     first_column: Any = 0
+    limit: Index | None = None
 
     @property
     def count(self) -> Index:
         """Of keys."""
-        return self.space.count(self.keys)
+        return self.space.count(self.keys) if self.limit is None else self.limit
 
     @property
     def width(self) -> int:
@@ -71,6 +73,8 @@ class Source:
         """How many elements side by side lie so in memory, too: along columns, or along keys."""
         dims = self.columns if key_rows else self.keys
         if known(self.view.along(dims)) == 0:
+            return 1
+        if not key_rows and self.limit is not None:  # a run would reach beyond it
             return 1
         return vector_elements(8 * item_bytes(self.view.dtype), most, self.space.count(dims))
 

@@ -157,6 +157,8 @@ def row_axis(op: Attention, name: str) -> int:
 
 def _obstacle(op: Attention) -> str | None:
     """Why the tensor memory unit cannot copy the operands as the kernel wants them."""
+    if "key_lengths" in op.maps:
+        return "it copies whole tiles of keys, and what is behind a length may be anything"
     dtypes = {op.types[name].dtype for name in ("query", "key", "value")}
     if len(dtypes) > 1 or dtypes != set(product_dtypes(op)) or dtypes - set(_WARP_KINDS):
         return "operands are not all float16, or all bfloat16"

@@ -39,7 +39,6 @@ class AttentionWorkgroup(ABC):
         self.row_dims, outer = self._rows()
         self.grid_dims = (*dims["b"], *outer)
         self.row_count = self.space.count(self.row_dims)
-        self.key_count = self.space.count(dims["k2"])
 
     def _rows(self) -> tuple[Ints, Ints]:
         """The dims that a workgroup's rows run along, and the row dims that are of the grid.
@@ -77,6 +76,7 @@ class AttentionWorkgroup(ABC):
                 self.first_column = I.Bind(column_tile * plan.config.columns)
             outer = self.space.spread(rest, self.grid_dims)
             self.outer = {dim: I.Bind(i64(value)) for dim, value in outer.items()}
+            self.key_count = self.operands.key_count(self.outer)
             self.part: Any = None
             self.partials: tuple[Partials, Any, Any] | None = None
             if partials is not None:
@@ -103,7 +103,10 @@ class AttentionWorkgroup(ABC):
 
     def _source(self, name: str, rows: Ints, columns: Ints) -> Source:
         first = self.first_column if name == "value" else 0
-        return Source(self.operands.views[name], self.space, rows, columns, self.outer, first)
+        limit = self.key_count if "key_lengths" in self.op.maps and name != "query" else None
+        return Source(
+            self.operands.views[name], self.space, rows, columns, self.outer, first, limit
+        )
 
     @abstractmethod
     def _workgroup(self) -> None:
@@ -132,7 +135,7 @@ class AttentionWorkgroup(ABC):
     def _place(self) -> WorkgroupPlace:
         return WorkgroupPlace(
             self.plan, self.operands, self.lanes, self.outer, self.row_dims, self.row_count,
-            self.first_row, self.first_column,
+            self.first_row, self.first_column, self.key_count,
         )  # fmt: skip
 
     def _finish(self) -> None:
@@ -157,7 +160,7 @@ class AttentionWorkgroup(ABC):
         end: Index = self.key_count
         if band is not None:
             low, high = self._positions()
-            begin, end = self.operands.band_range(low, high)
+            begin, end = self.operands.band_range(low, high, self.key_count)
         first = divide(begin, keys)[0] if known(begin) is None else (known(begin) or 0) // keys
         last = ceil_div(end, keys)
         if self.part is None:

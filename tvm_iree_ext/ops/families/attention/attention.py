@@ -13,7 +13,10 @@ float32, or float64 when an operand is.  Two differences to the dialect: in/out 
 the one that IREE computes in, where the region sees scores times log2(e), and ``max`` is in base 2.
 
 Beyond the dialect, a *band* bounds the keys that a row sees by its position: causal attention and
-sliding windows.  Keys outside are not computed at all.
+sliding windows.  *Key lengths*, one for each batch point, end the keys: what lies behind is never
+looked at.  Keys outside are not computed at all.  Key and value may lie in *pages* of a pool, which
+a table gives to sequences: their map says where a key would lie if the table left pages in order.
+And attention has a second result on request, the logarithm of the sum that softmax divides by.
 """
 
 from __future__ import annotations
@@ -32,15 +35,17 @@ from tvm_iree_ext.base.signature import Default, Extent, Operand, Signature, Ten
 from tvm_iree_ext.ops.base.compute_dtypes import wide_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, collapsed, resolve_extents
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, collapsed
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.families.attention.attention_arguments import (
     Band,
     Causal,
     Layout,
+    Pages,
     Window,
     band_of,
     layout_maps,
+    resolve_pools,
 )
 from tvm_iree_ext.tir.tir_expressions import i64
 from tvm_iree_ext.tir.tvm_modules import ir
@@ -75,6 +80,11 @@ class Attention(Op):
         return self.name.endswith("online_attention")
 
     @property
+    def paged(self) -> bool:
+        """Whether key and value are pools of pages."""
+        return "block_table" in self.types
+
+    @property
     def compute_dtype(self) -> str:
         """The type of scores, softmax and accumulators."""
         return wide_dtype(self.types.values())
@@ -86,14 +96,23 @@ class Attention(Op):
 
     @cached_property
     def signature(self) -> Signature:
-        """``query, key, value, [scale], [mask], [inits], output, [max, sum]``."""
-        operands = [Operand(n, self.types[n].shape, self.types[n].dtype) for n in _INPUTS]
+        """All operands in the order of a call.
+
+        ``query, key, value, [scale], [mask], [key_lengths], [block_table], [inits], output,
+        [max, sum]``, and of attention ``[log_sum_exp]`` after the output.
+        """
+        least = {name: (1,) for name in ("key", "value") if self.paged}  # a pool has pages
+        operands = [
+            Operand(n, self.types[n].shape, self.types[n].dtype, least=least.get(n, ()))
+            for n in _INPUTS
+        ]
         if self.scale is None:
             operands.append(Operand("scale", (), self.compute_dtype, "scalar"))
-        if "mask" in self.types:
-            operands.append(Operand("mask", self.types["mask"].shape, self.types["mask"].dtype))
+        for name in _OPTIONAL:
+            if name in self.types:
+                operands.append(Operand(name, self.types[name].shape, self.types[name].dtype))
         operands += [one.operand for one in self.region_scalars]
-        results = ("output", "max", "sum") if self.online else ("output",)
+        results = [name for name in _RESULTS if name in self.types]
         for role in ("input", "result") if self.online else ("result",):
             for result in results:
                 kind = self.types[result]
@@ -125,7 +144,10 @@ class Attention(Op):
         return math.prod(resolve(self.extents[dim], extents) for dim in self.dims[role])
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """Two per multiply-add of both products, over the keys that the band leaves."""
+        """Two per multiply-add of both products, over the keys that the band leaves.
+
+        Only a call tells key lengths: all keys count here.
+        """
         b, m, n, k1, k2 = (self.count(role, extents) for role in ("b", "m", "n", "k1", "k2"))
         pairs = m * k2
         if self.band is not None:
@@ -135,6 +157,9 @@ class Attention(Op):
 
 
 _INPUTS = ("query", "key", "value")
+_OPTIONAL = ("mask", "key_lengths", "block_table")
+_COUNTS = ("int32", "int64")
+_RESULTS = ("output", "log_sum_exp", "max", "sum")
 
 
 def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, ...]]:
@@ -162,11 +187,13 @@ def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, .
             )
 
     check("output", batch | m | n, exact=True)
-    for name in ("max", "sum"):
+    for name in _RESULTS[1:]:
         if name in maps:
             check(name, batch | m, exact=True)
     if "mask" in maps:
         check("mask", batch | m | k2, exact=False)
+    if "key_lengths" in maps:
+        check("key_lengths", batch, exact=False)
     if not k2:
         raise OpError(f"{op}: no dim of key is left to attend over; key uses {_dims(k)}")
     return {
@@ -190,13 +217,17 @@ def attention(
     dtype: str = "float32",
     output_dtype: str | None = None,
     mask: OperandLike | None = None,
+    key_lengths: OperandLike | None = None,
+    block_table: OperandLike | None = None,
     scale: float | Literal["operand"] | None = None,
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
     indexing_maps: Sequence[str | IndexingMap] | None = None,
     layout: Layout | None = None,
+    pages: Pages | None = None,
     causal: Causal = False,
     window: Window = None,
+    log_sum_exp: bool = False,
 ) -> Attention:
     """``softmax(scale * query . key + mask) . value``.
 
@@ -207,6 +238,15 @@ def attention(
         output_dtype: element type of the result; by default query's.
         mask: added to the scores when of a float type; an integer or bool mask keeps the scores
             where its lowest bit is set.  A bare shape means bool.
+        key_lengths: how many keys each batch point has: int32 (which a bare shape means) or int64,
+            of shape ``(batch,)`` in a layout.  Keys from that number on are neither seen nor read,
+            and ``lower_right`` is the corner that they end at.  A number below 0 counts as 0, one
+            beyond the keys as all.
+        block_table: which pages of a pool the sequences of the batch have, in their order: int32
+            (which a bare shape means) or int64, of shape ``(batch, pages of a sequence)``.  Key and
+            value are then ``[pages, heads, keys of a page, columns]``, and the keys of a page are a
+            number.  A number outside of the pool counts as the nearest page; behind the length
+            it may be anything.
         scale: a number; ``"operand"`` for one passed at call time, after value, in the type of the
             scores; by default 1 / sqrt(extent of k1).
         region: changes each score after scaling and before the mask; a callable over a TIR
@@ -216,34 +256,43 @@ def attention(
             by :func:`.region`.
         score_domain: ``"log2"`` multiplies scale and float masks by log2(e), so that the region
             sees what it sees in IREE; with no region the result is the same.
-        indexing_maps: the dialect's maps, for query, key, value, scale, [mask], output.  Without
-            them ``layout`` says what the axes are.
+        indexing_maps: the dialect's maps, for query, key, value, scale, [mask], [key_lengths],
+            output, [log_sum_exp]; that of ``key_lengths`` has batch dims.  Without them ``layout``
+            says what the axes are.
         layout: ``"bhsd"`` (batch, heads, sequence, head dim; the default) or ``"bshd"``.  Query
             heads may be a multiple of the key's (grouped query); a mask has the trailing axes of
             (batch, heads, queries, keys), with extent 1 where it broadcasts.
+        pages: the layout of a pool: ``"phsd"`` or ``"pshd"``; by default as ``layout`` has it.
         causal: row i sees keys 0..i (``True`` or ``"upper_left"``, as in PyTorch), or, with the
             last row at the last key, ``"lower_right"``, for queries that end a longer sequence.
         window: ``(left, right)``: row i sees keys i - left .. i + right only; None is unbounded,
             and one number means both sides (the left one where causal).  With several row dims,
             the position i of a row is that of the last one.
+        log_sum_exp: whether ``max + log(sum(exp(S - max)))`` of each row's scores S is a second
+            result, over the batch and row dims: float32, or float64 where an operand is; -inf for
+            a row without a key.  Of scores in ``log2`` the logarithm is of base 2, too.
 
     Returns:
         The op.  A row with no key left, or with all its scores at -inf, is NaN.
 
     Raises:
-        OpError: for a rank, extent, dtype, map, scale, mask, region or window that does not fit.
+        OpError: for a rank, extent, dtype, map, scale, mask, length, table, region or window that
+            does not fit.
     """
     return _make(
         "iree_linalg_ext.attention",
         (query, key, value),
         dtype=dtype,
-        result_dtypes=(output_dtype,),
+        result_dtypes={"output": output_dtype} | ({"log_sum_exp": None} if log_sum_exp else {}),
         mask=mask,
+        key_lengths=key_lengths,
+        block_table=block_table,
         scale=scale,
         region=region,
         score_domain=score_domain,
         indexing_maps=indexing_maps,
         layout=layout,
+        pages=pages,
         causal=causal,
         window=window,
     )
@@ -259,11 +308,14 @@ def online_attention(
     max_dtype: str | None = None,
     sum_dtype: str | None = None,
     mask: OperandLike | None = None,
+    key_lengths: OperandLike | None = None,
+    block_table: OperandLike | None = None,
     scale: float | Literal["operand"] | None = None,
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
     indexing_maps: Sequence[str | IndexingMap] | None = None,
     layout: Layout | None = None,
+    pages: Pages | None = None,
     causal: Causal = False,
     window: Window = None,
 ) -> Attention:
@@ -271,9 +323,9 @@ def online_attention(
 
     Arguments are those of :func:`attention`; ``indexing_maps`` has the maps of max and sum after
     the output's, over the batch and row dims.  The kernel takes ``output_init``, ``max_init`` and
-    ``sum_init`` after the mask and returns ``output``, ``max`` and ``sum``; after the last part
-    the caller computes ``output / sum``.  A fresh state is 0, -inf (or the lowest float) and 0;
-    it may be left out.
+    ``sum_init`` after mask and lengths and returns ``output``, ``max`` and ``sum``; after the last
+    part the caller computes ``output / sum``.  A fresh state is 0, -inf (or the lowest float) and
+    0; it may be left out.
 
     ``output_dtype``, ``max_dtype`` and ``sum_dtype`` default to float32, or float64 where an
     operand is.
@@ -285,13 +337,16 @@ def online_attention(
         "iree_linalg_ext.online_attention",
         (query, key, value),
         dtype=dtype,
-        result_dtypes=(output_dtype, max_dtype, sum_dtype),
+        result_dtypes={"output": output_dtype, "max": max_dtype, "sum": sum_dtype},
         mask=mask,
+        key_lengths=key_lengths,
+        block_table=block_table,
         scale=scale,
         region=region,
         score_domain=score_domain,
         indexing_maps=indexing_maps,
         layout=layout,
+        pages=pages,
         causal=causal,
         window=window,
     )
@@ -302,17 +357,20 @@ def _make(
     operands: tuple[OperandLike, OperandLike, OperandLike],
     *,
     dtype: str,
-    result_dtypes: tuple[str | None, ...],
+    result_dtypes: Mapping[str, str | None],
     mask: OperandLike | None,
+    key_lengths: OperandLike | None,
+    block_table: OperandLike | None,
     scale: float | str | None,
     region: RegionLike | None,
     score_domain: ScoreDomain,
     indexing_maps: Sequence[str | IndexingMap] | None,
     layout: Layout | None,
+    pages: Pages | None,
     causal: Causal,
     window: Window,
 ) -> Attention:
-    results = ("output", "max", "sum")[: len(result_dtypes)]
+    results = tuple(result_dtypes)
     types = {
         name: as_tensor(op, name, operand, dtype, (*dtypes.FLOATS, *dtypes.FLOATS8), least=0)
         for name, operand in zip(_INPUTS, operands, strict=True)
@@ -321,26 +379,35 @@ def _make(
         types["mask"] = as_tensor(
             op, "mask", mask, "bool", dtypes.FLOATS + dtypes.INTEGERS, least=0
         )
+    for name, given in (("key_lengths", key_lengths), ("block_table", block_table)):
+        if given is not None:
+            types[name] = as_tensor(op, name, given, "int32", _COUNTS, least=0)
     if score_domain not in ("natural", "log2"):
         raise OpError(f"{op}: score_domain is {score_domain!r}; expected 'natural' or 'log2'")
 
+    if pages is not None and block_table is None:
+        raise OpError(f"{op}: pages is {pages!r}, and block_table, which gives them, is missing")
+
     known: dict[int, Extent] = {}
     if indexing_maps is None:
-        maps, known = layout_maps(op, "bhsd" if layout is None else layout, types, results)
+        maps, known = layout_maps(op, "bhsd" if layout is None else layout, types, results, pages)
     elif layout is not None:
         raise OpError(f"{op}: layout and indexing_maps came both; each says what the axes are")
     else:
-        names = (*_INPUTS, "scale", *(["mask"] if mask is not None else []), *results)
+        if block_table is not None:
+            raise OpError(f"{op}: block_table and indexing_maps came both; pages are of a layout")
+        names = (*_INPUTS, "scale", *(name for name in _OPTIONAL if name in types), *results)
         maps = parse_maps(op, indexing_maps, names)
         if maps.pop("scale").axes:
             raise OpError(f"{op}: the indexing map of scale has results; scale is a scalar")
     dims = classify(op, maps)
-    types, extents = resolve_extents(op, types, maps, known)
+    types, extents = resolve_pools(op, types, maps, known)
 
-    fallback = wide_dtype(types.values()) if len(results) == 3 else types["query"].dtype
-    for name, given in zip(results, result_dtypes, strict=True):
+    narrow, wide = types["query"].dtype, wide_dtype(types.values())
+    for name, wanted in result_dtypes.items():
         shape = tuple(collapsed(axis, extents) for axis in maps[name].axes)
-        dtype = fallback if given is None else given
+        fallback = wide if name != "output" or "max" in results else narrow
+        dtype = fallback if wanted is None else wanted
         types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS, least=0)
 
     compute = wide_dtype(types.values())
@@ -352,7 +419,7 @@ def _make(
         scale=_scale(op, scale, [extents[dim] for dim in dims["k1"]], compute),
         region=None if region is None else _region(op, region, compute, dims, len(extents)),
         score_domain=score_domain,
-        band=band_of(op, causal, window, dims),
+        band=band_of(op, causal, window, dims, paged=block_table is not None),
     )
 
 

@@ -57,9 +57,18 @@ class _AttentionFunction:
         return indices
 
     def load(self, name: str) -> Value:
-        """An operand's element, in its own type."""
+        """An operand's element, in its own type; of a pool, in the page that the table says."""
         one, buffer = self.op.maps[name.removesuffix("_init")], self.buffers[name]
-        return lambda at: buffer[tuple(self.index(one, at))]
+        if not self.op.paged or name not in ("key", "value"):
+            return lambda at: buffer[tuple(self.index(one, at))]
+        table, pages = self.load("block_table"), i64(buffer.shape[0])
+
+        def load(at: At) -> ir.Expr:
+            page = tirx.max(tirx.min(convert(table(at), "int64"), pages - 1), i64(0))
+            indices = (page, *self.index(one, at)[1:])
+            return buffer[indices]
+
+        return load
 
     def operand(self, name: str) -> Value:
         """An operand's element, in the compute type."""
@@ -135,7 +144,7 @@ class _AttentionFunction:
                 "weights", (*rows, *keys), lambda at: power(scores(at) - maximum(at))
             )
             total = self.reduce("total", rows, keys, 0.0, plus, weights)
-            value, kind = self.operand("value"), op.types["value"].dtype
+            value, kind = self.counted_value(), op.types["value"].dtype
 
             def weight(at: At) -> ir.Expr:
                 """A weight as the second contraction takes it: in value's type."""
@@ -152,6 +161,11 @@ class _AttentionFunction:
             )
             if not op.online:
                 self.result("output", (*rows, *columns), output)
+                if "log_sum_exp" in op.maps:
+                    base = self.const(math.log2(math.e) if op.score_domain == "log2" else 1.0)
+                    self.result(
+                        "log_sum_exp", rows, lambda at: maximum(at) + tirx.log(total(at)) * base
+                    )
                 return
             shrink = self.compute("shrink", rows, lambda at: power(old(at) - maximum(at)))
             carried, summed = self.operand("output_init"), self.operand("sum_init")
@@ -161,8 +175,39 @@ class _AttentionFunction:
             self.result("max", rows, maximum)
             self.result("sum", rows, lambda at: shrink(at) * summed(at) + total(at))
 
+    def counts(self, at: At) -> ir.Expr | None:
+        """Whether a key is before the end of its batch point's keys; None where all are."""
+        if "key_lengths" not in self.op.maps:
+            return None
+        return self.position(at) < self.keys(at)
+
+    def position(self, at: At) -> ir.Expr:
+        """A key's position; several key dims are counted through in their order."""
+        position: ir.Expr = tirx.const(0, "int64")
+        for dim in self.op.dims["k2"]:
+            position = position * self.extents[dim] + at[dim]
+        return position
+
+    def keys(self, at: At) -> ir.Expr:
+        """How many keys a batch point has: their extent, or its length."""
+        extent = math.prod((self.extents[dim] for dim in self.op.dims["k2"]), start=i64(1))
+        if "key_lengths" not in self.op.maps:
+            return extent
+        given = convert(self.load("key_lengths")(at), "int64")
+        return tirx.max(tirx.min(given, extent), i64(0))
+
+    def counted_value(self) -> Value:
+        """An element of value; 0 at keys that do not count, which may hold anything."""
+        value = self.operand("value")
+
+        def load(at: At) -> ir.Expr:
+            counts = self.counts(at)
+            return value(at) if counts is None else tirx.Select(counts, value(at), self.const(0.0))
+
+        return load
+
     def score(self, products: Value, at: At) -> ir.Expr:
-        """Scale, region, mask and band at one point."""
+        """Scale, region, mask, band and length at one point."""
         op = self.op
         to_base_2 = math.log2(math.e) if op.score_domain == "log2" else 1.0
         score = products(at) * (self.scale * self.const(to_base_2))
@@ -177,14 +222,16 @@ class _AttentionFunction:
                 keep = mask if kind == "bool" else (mask & tirx.const(1, kind)) != 0
                 score = score + tirx.Select(keep, self.const(0.0), nothing)
         if op.band is not None:
-            row_dim, key_dim = op.dims["m"][-1], op.dims["k2"][0]
+            row_dim, key = op.dims["m"][-1], self.position(at)
             position = at[row_dim]
             if op.band.align_end:
-                position = position + self.extents[key_dim] - self.extents[row_dim]
+                position = position + self.keys(at) - self.extents[row_dim]
             if op.band.left is not None:
-                score = tirx.Select(at[key_dim] >= position - op.band.left, score, nothing)
+                score = tirx.Select(key >= position - op.band.left, score, nothing)
             if op.band.right is not None:
-                score = tirx.Select(at[key_dim] <= position + op.band.right, score, nothing)
+                score = tirx.Select(key <= position + op.band.right, score, nothing)
+        if (counts := self.counts(at)) is not None:
+            score = tirx.Select(counts, score, nothing)
         return score
 
 
