@@ -119,6 +119,24 @@ def test_extents_come_from_arguments(lowered):
         np.testing.assert_array_equal(b, 2 * a)
 
 
+def test_a_number_that_became_narrower_becomes_wider_again(lowered):
+    """The same for all lanes: such integers are Python's between the operations."""
+
+    @T.prim_func(s_tir=True)
+    def shifted(a: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n,), "int64")
+        for bx in T.thread_binding(1, "blockIdx.x"):
+            for tx in T.thread_binding(32, "threadIdx.x"):
+                with T.sblock("A"):
+                    v = T.axis.spatial(n, T.Cast("int64", bx * 32 + tx))
+                    A[v] = T.Cast("int64", T.Cast("int32", n)) + T.int64(8589934608)
+
+    a = np.zeros(32, "int64")
+    simulate(lowered(shifted), {"A": a, "n": 32}).check()
+    assert (a == 8589934608 + 32).all()
+
+
 def lowered_by_tvm(func):
     """By TVM's pipeline, which does not ask what lanes do with their local buffers."""
     target = make_target("cuda:sm_80").with_host(Target("llvm"))

@@ -241,7 +241,7 @@ class Expressions:
             if source == "bool":
                 return self.compose(f"int({value.text})", value)
             wide = element_type(target).itemsize >= element_type(source).itemsize
-            return value if wide else self.compose(self.scalar(value, target), value)
+            return value if wide else self.compose(f"int({self.scalar(value, target)})", value)
         kind = self.dtype(element_type(target))
         return self.compose(f"cast({value.text}, {kind})", value)
 
