@@ -194,7 +194,8 @@ class BlockTypes:
         if len(types) != 1 or "" in kinds or op.accumulator_dtype != "float32":
             return None
         scales = _SCALES.get(types.pop())
-        return None if scales is None else BlockTypes(*kinds, scales)
+        lhs, rhs = kinds
+        return None if scales is None else BlockTypes(lhs, rhs, scales)
 
 
 def scale_names(op: Contraction, matrices: ContractionMatrices) -> dict[str, str]:

@@ -92,6 +92,14 @@ class BlockOperands:
         """The array that is read: what is packed, of groups, rows and bytes, or the op's."""
         return self.copies[side] if side in self.copies else self.inner.buffer(side)
 
+    def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
+        """An element of the op's operand."""
+        return self.inner.load(side, group, at)
+
+    def inside(self, side: str, at: Mapping[str, Any], run: int) -> Any | None:
+        """Whether an element is there."""
+        return self.inner.inside(side, at, run)
+
     def store(self, group: Any, i: Any, j: Any, value: Any) -> None:
         """Take a sum to the result."""
         self.inner.store(group, i, j, value)

@@ -82,6 +82,7 @@ class _ScaledSums(TensorMemorySums):
             "lhs": word * self.plan.blocks("lhs") + down,
             "rhs": word * self.plan.blocks("rhs"),
         }
-        lhs, rhs = (self._scales(side, numbers[side]) for side in SIDES)
+        scales = (self._scales("lhs", numbers["lhs"]), self._scales("rhs", numbers["rhs"]))
+        lhs, rhs = tiles
         kind = tcgen05.scaled_descriptor(self.mma, **self._majors, first=first)
-        tcgen05.multiply_scaled(self.mma, sums, *tiles, kind, (lhs, rhs), more)
+        tcgen05.multiply_scaled(self.mma, sums, lhs, rhs, kind, scales, more)

@@ -133,16 +133,14 @@ def plan_scaled_warpgroup(
         raise ScheduleError(
             f"{where}: pad is {list(config.pad)}; {unpacked[0]} is below 8 bits, and packed first"
         )
-    if None in (shape.n, shape.k, shape.groups):
+    n, k, groups = shape.n, shape.k, shape.groups
+    if n is None or k is None or groups is None:
         raise ScheduleError(f"{where}: it takes matrices of fixed extents, but for rows")
-    assert shape.n is not None
-    assert shape.k is not None
-    assert shape.groups is not None
     if min(config.tiles, config.stages - 1) < 1:
         raise ScheduleError(
             f"{where}: {config.tiles} tiles, {config.stages} stages; expected 1 and 2 or more"
         )
-    depth = shared_bytes_along(mma, shape.k)
+    depth = shared_bytes_along(mma, k)
     pitches = dict.fromkeys(config.pad, -(-depth // _ROW_BYTES) * _ROW_BYTES)
     shape = replace(
         shape,
@@ -155,9 +153,9 @@ def plan_scaled_warpgroup(
     )
     majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
     shared, tile = slot_tiles(mma, config, majors)
-    extents = (GUESSED_ROWS if shape.m is None else shape.m, shape.n, depth)
+    extents = (GUESSED_ROWS if shape.m is None else shape.m, n, depth)
     plan = ScaledWarpgroupPlan(
-        shape, config, mma, shape.groups, extents, tile, shared, chip.shared_memory_bytes
+        shape, config, mma, groups, extents, tile, shared, chip.shared_memory_bytes
     )
     check_limits(plan, chip, where)
     return plan

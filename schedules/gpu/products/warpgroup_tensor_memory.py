@@ -112,7 +112,8 @@ class TensorMemorySums(WarpgroupPipeline):
     def _multiply_part(self, sums: Any, tiles: list[Any], more: Any, down: int, part: int) -> None:
         """By an instruction: the tiles of its descriptors, those of a part of a step."""
         kind = tcgen05.instruction_descriptor(self.mma, **self._majors)
-        tcgen05.multiply(self.mma, sums, *tiles, kind, more)
+        lhs, rhs = tiles
+        tcgen05.multiply(self.mma, sums, lhs, rhs, kind, more)
 
     def _store_all(self, number: Any) -> None:
         results, staging = self._results(), self.plan.staging

@@ -107,7 +107,8 @@ class ScaledTensorMemory(TensorMemory):
             read = self._bytes(place, outer, DEPTH_BYTES, k_major, "tcgen05.mma", lane, statement)
             elements = product.elements(read, dtype)
             operands.append(product.scaled(elements, words, product.first[number]))
-        self._add(product, operands, first, added, lane, statement)
+        lhs, rhs = operands
+        self._add(product, (lhs, rhs), first, added, lane, statement)
 
     def _scales(self, first: int, count: int, lane: int, statement: int) -> Known | None:
         """Columns of scales, and which were written."""
@@ -123,4 +124,4 @@ class ScaledTensorMemory(TensorMemory):
                 f"columns {first}..{first + count - 1} of tensor memory are read as scales, and"
                 " are not the same for each subgroup's lanes",
             )  # fmt: skip
-        return words[0], known.all(axis=0)
+        return words[0], np.asarray(known.all(axis=0))

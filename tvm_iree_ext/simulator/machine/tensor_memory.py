@@ -210,7 +210,8 @@ class TensorMemory:
             at = place.addresses(outer, product.k, product.bits, k_major=k_major)
             read = read_tile(self._state, at, dtype, "tcgen05.mma", lane, statement, self._log)
             operands.append(read[:2])
-        self._add(product, operands, first, added, lane, statement)
+        lhs, rhs = operands
+        self._add(product, (lhs, rhs), first, added, lane, statement)
 
     def _starting(self, mask: Any, statement: int) -> int:
         """The lane that starts something; it is always the same."""
@@ -255,7 +256,7 @@ class TensorMemory:
     def _add(
         self,
         product: TensorProduct,
-        operands: list[Known],
+        operands: tuple[Known, Known],
         first: int,
         added: int,
         lane: int,
@@ -268,7 +269,9 @@ class TensorMemory:
         columns = slice(first, first + product.n)
         self._check_loads(subgroup, columns, "multiplied into", lane, statement)
         old = (self._words[:, columns], self._written[:, columns]) if added else None
-        self._words[:, columns], self._written[:, columns] = product.result(*operands, old)
+        self._words[:, columns], self._written[:, columns] = product.result(
+            operands[0], operands[1], old
+        )
         self._multiplied[columns] = self._products + 1
         self._state.counts[product.name] += 1
 
