@@ -5,12 +5,19 @@ import pytest
 
 from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.intrin.shared_operands import SharedOperand
-from tvm_iree_ext.intrin.tcgen05 import allocated_columns, instruction_descriptor
+from tvm_iree_ext.intrin.tcgen05 import (
+    allocated_columns,
+    instruction_descriptor,
+    scaled_descriptor,
+)
 from tvm_iree_ext.intrin.tensor_intrins import mma_intrins
+from tvm_iree_ext.simulator.machine.scaled_tensor_products import ScaledProduct
 from tvm_iree_ext.simulator.machine.tensor_products import TensorProduct, encode
-from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds, scaled_kinds
+from tvm_iree_ext.targets.mma.scaled_kinds import SCALE_FORMATS, scaled_name
 
 KINDS = mma_kinds("sm_100a", ("tensor_memory",))
+KIND_SCALED = "scaled_tensor_memory"
 # The enumerations of CUTLASS, cute/arch/mma_sm100_desc.hpp.
 FORMATS = {"f16": 0, "bf16": 1, "f8e4m3fn": 0, "f8e5m2": 1, "i8": 1}
 SUMS = {"f16": 0, "f32": 1, "i32": 2}
@@ -45,6 +52,75 @@ def test_a_row_of_sums_is_a_lane_of_tensor_memory(mma):
     held = mma.acc.coordinates(128)
     lane, column = np.meshgrid(np.arange(128), np.arange(mma.n), indexing="ij")
     np.testing.assert_array_equal(held, np.stack([lane, column], axis=-1))
+
+
+SCALED = mma_kinds("sm_100a", ("scaled_tensor_memory",))
+# CUTLASS: MXF8F6F4Format, of K 64 MXF4Format; ScaleFormat.
+SCALED_FORMATS = {"f8e4m3fn": 0, "f8e5m2": 1, "f6e2m3fn": 3, "f6e3m2fn": 4, "f4e2m1fn": 5}
+
+
+def scaled_fields(code):
+    """The fields of CUTLASS's InstrDescriptorBlockScaled, by name."""
+    places = {
+        "sparse_id2": (0, 2), "sparse": (2, 1), "b_sf_id": (4, 2), "a": (7, 3), "b": (10, 3),
+        "a_negate": (13, 1), "b_negate": (14, 1), "a_major": (15, 1), "b_major": (16, 1),
+        "n": (17, 6), "scale": (23, 1), "m": (24, 5), "a_sf_id": (29, 2), "k_size": (31, 1),
+    }  # fmt: skip
+    return {name: code >> first & (1 << bits) - 1 for name, (first, bits) in places.items()}
+
+
+def decoded(mma, code):
+    _, kind, vector = (part.partition(".")[0] for part in mma.ptx.split("::")[1:])
+    return ScaledProduct.with_scales(kind, vector, code)
+
+
+@pytest.mark.parametrize("mma", SCALED, ids=lambda mma: mma.name)
+def test_descriptors_of_products_with_scales_have_the_fields_of_cutlass(mma):
+    formats = SCALE_FORMATS if mma.k == 32 else (mma.a,)
+    each = mma.operand("lhs_scale").extent("K")
+    for number, a in enumerate(formats):
+        b = list(formats)[(number + 1) % len(formats)]
+        kind = mma_kind(scaled_name(mma.name, a, b))
+        first = 4 - each
+        code = scaled_descriptor(kind, lhs_k_major=True, rhs_k_major=True, first=first)
+        of = SCALED_FORMATS.get if mma.k == 32 else {"f4e2m1fn": 1}.get
+        assert scaled_fields(code) == {
+            "sparse_id2": 0, "sparse": 0, "b_sf_id": first, "a": of(a), "b": of(b), "a_negate": 0,
+            "b_negate": 0, "a_major": 0, "b_major": 0, "n": mma.n >> 3,
+            "scale": int(mma.scale_block == 32), "m": 8, "a_sf_id": first, "k_size": 0,
+        }  # fmt: skip
+        product = decoded(mma, code)
+        assert (product.name, product.k, product.blocks) == (kind.name, mma.k, each)
+        assert product.first == (first, first)
+        if each > 1:  # a word's first byte, or its third
+            assert decoded(mma, code ^ (1 << 29)) is None
+        assert decoded(mma, code ^ (1 << 23)) is None  # scales of another type
+
+
+@pytest.mark.parametrize("mma", SCALED, ids=lambda mma: mma.name)
+def test_scales_lie_in_tensor_memory_as_cutlass_has_them(mma):
+    """tmem_sf_frg: row r in lane r % 32, and 32, 64 and 96 lanes below it; in column r // 32."""
+    for name, rows in (("lhs_scale", 128), ("rhs_scale", mma.n)):
+        operand = mma.operand(name)
+        line = 1 - operand.dims.index("Ks")
+        held = operand.coordinates(128).reshape(128, rows // 32, -1, 2)
+        lane, column = np.meshgrid(np.arange(128), np.arange(rows // 32), indexing="ij")
+        for block in range(held.shape[2]):
+            np.testing.assert_array_equal(held[:, :, block, line], column * 32 + lane % 32)
+            assert (held[:, :, block, 1 - line] == block).all()
+
+
+def test_formats_of_a_chip_with_scales():
+    """The widest K first; e4m3 scales are of 4-bit floats alone."""
+    found = {
+        (a, scales): [kind.k for kind in scaled_kinds("sm_100a", a, a, scales, KIND_SCALED)]
+        for a in SCALE_FORMATS
+        for scales in ("e8m0", "ue4m3")
+    }
+    assert found["f4e2m1fn", "e8m0"] == [64] * 4 + [32] * 4
+    assert found["f4e2m1fn", "ue4m3"] == [64] * 4
+    for a in set(SCALE_FORMATS) - {"f4e2m1fn"}:
+        assert (found[a, "e8m0"], found[a, "ue4m3"]) == ([32] * 4, [])
 
 
 @pytest.mark.parametrize("shape", [(64, 128), (128, 24)])

@@ -17,10 +17,11 @@ from typing import Any
 from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.layout.analysis import Swizzle
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits
+from tvm_iree_ext.targets.mma.mma_kinds import IN_TENSOR_MEMORY, Mma, dtype_bits
 
 _UNIT_BYTES = 16  # descriptors count in these
 _ROWS = 8  # of an atom
+_DEPTH_BITS = 256  # of an instruction's tile along K
 SWIZZLE_MODES = {16: 0, 32: 1, 64: 2, 128: 3}
 """By the bytes of a row: ``CUtensorMapSwizzle``, and TVM's argument for descriptors."""
 
@@ -30,12 +31,14 @@ def either_bits(mma: Mma) -> Ints:
 
     PTX ISA: of ``wgmma`` f16 and bf16; of ``tcgen05.mma`` also those of 8 bits.
     """
-    return (16, 8) if mma.kind == "tensor_memory" else (16,)
+    return (16, 8) if mma.kind in IN_TENSOR_MEMORY else (16,)
 
 
 @dataclass(frozen=True)
 class SharedOperand:
     """Shared-memory placement of ``steps`` instructions' tiles of A or B.
+
+    Elements below 8 bits are counted in bytes along K.
 
     Attributes:
         mma: the kind.
@@ -80,13 +83,18 @@ class SharedOperand:
 
     @property
     def bits(self) -> int:
-        """Bits of an element."""
-        return dtype_bits(self.dtype)
+        """Bits of an element, or of the byte that it lies in."""
+        return max(dtype_bits(self.dtype), 8)
+
+    @property
+    def depth(self) -> int:
+        """Elements of an instruction's tile along K."""
+        return _DEPTH_BITS // self.bits
 
     @property
     def tile(self) -> Ints:
         """Rows and columns of the whole tile; columns are contiguous."""
-        depth = self.steps * self.mma.k
+        depth = self.steps * self.depth
         other = self.mma.m if self.side == "lhs" else self.mma.n
         return (other, depth) if self.k_major else (depth, other)
 
@@ -121,7 +129,7 @@ class SharedOperand:
 
     def first(self, step: int) -> int:
         """The element at which an instruction's tile begins."""
-        depth = step * self.mma.k
+        depth = step * self.depth
         if not self.k_major:
             return depth * self.width
         return depth // self.width * self.tile[0] * self.width + depth % self.width

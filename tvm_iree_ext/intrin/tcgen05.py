@@ -7,7 +7,15 @@ its lanes one of these.
 
 An address in tensor memory is a number: the lane in its high 16 bits, the column in the low ones.
 
-Sources: PTX ISA, tcgen05; the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``.
+Scales of blocks lie in tensor memory, too.  For 128 rows and four blocks along K they are a *chunk*
+of 512 bytes of shared memory, which a lane copies to four columns: the four scales of row r are a
+word, the (r // 32)-th of the 16 bytes r % 32, and so column r // 32 of lane r % 32 and of the lanes
+32, 64 and 96 below it.  What a lane copies and multiplies is done in its order.
+
+Sources: PTX ISA, tcgen05; of the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``; of the
+places of scales CUTLASS, ``sm100_blockscaled_layout.hpp``, and ``tmem_sf_frg`` of
+``mma_traits_sm100.hpp``; of the copy's descriptor Triton, ``TensorMemoryToLLVM.cpp``, and of the
+order its kernel of block scales, which has one place for the scales of all steps.
 """
 
 from collections.abc import Sequence
@@ -30,6 +38,14 @@ _LEAST_COLUMNS = 32  # of an allocation, which is a power of 2
 _FORMATS = {"f16": 0, "bf16": 1, "f8e4m3fn": 0, "f8e5m2": 1, "i8": 1}  # of A and B, by the kind
 _SUM_FORMATS = {"f16": 0, "f32": 1, "i32": 2}
 _ROWS_BIT, _COLUMNS_BIT = 24, 17  # of a descriptor, where units of 16 rows and 8 columns begin
+_SCALED_FORMATS = {"f8e4m3fn": 0, "f8e5m2": 1, "f6e2m3fn": 3, "f6e3m2fn": 4, "f4e2m1fn": 5}
+_PACKED_FORMAT = 1  # of 4-bit floats, two to a byte
+_SCALE_FORMATS = {"ue4m3": 0, "e8m0": 1}
+CHUNK_ROWS, CHUNK_BYTES, CHUNK_COLUMNS = 128, 512, 4
+"""Of scales that are copied at once."""
+WORD_SCALES = 4
+"""Scales of a row in a column."""
+_CHUNK_STRIDE = 8  # from 8 rows of 16 bytes to the next, in these
 _DISABLED = tuple(tirx.const(0, "uint32") for _ in range(4))  # lanes that are not written: none
 
 
@@ -67,6 +83,30 @@ def described_tile(descriptor: int) -> tuple[int, int]:
     return (descriptor >> _ROWS_BIT & 0x1F) * 16, (descriptor >> _COLUMNS_BIT & 0x3F) * 8
 
 
+def scaled_descriptor(mma: Mma, *, lhs_k_major: bool, rhs_k_major: bool, first: int) -> int:
+    """The shape and the types of a product with scales; ``first`` is its scales' byte in a word.
+
+    >>> from tvm_iree_ext.targets.mma.mma_table import mma_kind
+    >>> mma = mma_kind("NV_TCGEN05_SCALE_F32_128x256x64_B32")
+    >>> hex(scaled_descriptor(mma, lhs_k_major=True, rhs_k_major=True, first=2))
+    '0x48c004a0'
+    """
+    packed = mma.k * 4 == 256
+    formats = [_PACKED_FORMAT if packed else _SCALED_FORMATS[dtype] for dtype in (mma.a, mma.b)]
+    fields = {
+        4: first,
+        7: formats[0],
+        10: formats[1],
+        15: int(not lhs_k_major),
+        16: int(not rhs_k_major),
+        _COLUMNS_BIT: mma.n // 8,
+        23: _SCALE_FORMATS[mma.operand("lhs_scale").dtype],
+        _ROWS_BIT: mma.m // 16,
+        29: first,
+    }
+    return sum(value << bit for bit, value in fields.items())
+
+
 def encode_descriptor(words: Any, pointer: Any, operand: SharedOperand) -> None:
     """Put into ``words[0]`` what the instruction is to know of a tile that begins at a pointer.
 
@@ -75,6 +115,15 @@ def encode_descriptor(words: Any, pointer: Any, operand: SharedOperand) -> None:
     leading, stride = operand.strides
     mode = SWIZZLE_MODES[operand.swizzle_bytes]
     call = T.cuda.tcgen05.encode_matrix_descriptor(words.data, pointer, leading, stride, mode)
+    I.evaluate(call)
+
+
+def encode_chunk_descriptor(words: Any, pointer: Any) -> None:
+    """Put into ``words[0]`` what a copy is to know of a chunk of scales at a pointer.
+
+    Adding n moves it by 16 n bytes.
+    """
+    call = T.cuda.tcgen05.encode_matrix_descriptor(words.data, pointer, 1, _CHUNK_STRIDE, 0)
     I.evaluate(call)
 
 
@@ -102,8 +151,24 @@ def multiply(mma: Mma, sums: Any, lhs: Any, rhs: Any, descriptor: int, more: Any
     I.evaluate(T.ptx[mma.ptx](sums, lhs, rhs, kind, *_DISABLED, more))
 
 
+def copy_scales(address: Any, chunk: Any) -> None:
+    """By a lane: start copying a chunk of scales, by its descriptor, to columns from an address on.
+
+    What the lane multiplies next finds them; what it copies next waits for what it multiplied.
+    """
+    I.evaluate(T.ptx["tcgen05.cp.cta_group::1.32x128b.warpx4"](address, chunk))
+
+
+def multiply_scaled(
+    mma: Mma, sums: Any, lhs: Any, rhs: Any, descriptor: int, scales: tuple[Any, Any], more: Any
+) -> None:
+    """As :func:`multiply`, with the first columns of the scales of lhs and of rhs."""
+    kind = tirx.const(descriptor, "uint32")
+    I.evaluate(T.ptx[mma.ptx](sums, lhs, rhs, kind, *scales, more))
+
+
 def commit(barrier: Any) -> None:
-    """By a lane: one arrival when all products that it started are done."""
+    """By a lane: one arrival when all that it multiplied and copied is done."""
     name = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
     I.evaluate(T.ptx[name](barrier))
 

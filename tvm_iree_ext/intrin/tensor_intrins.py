@@ -29,6 +29,7 @@ from tvm_iree_ext.targets.mma.scaled_kinds import formats_of
 _WITHOUT_FRAGMENTS: dict[Kind, str] = {
     "warpgroup": "its B is in shared memory; see intrin.wgmma",
     "tensor_memory": "its sums are in tensor memory; see intrin.tcgen05",
+    "scaled_tensor_memory": "its sums and scales are in tensor memory; see intrin.tcgen05",
     "opaque": "which lane holds which element is not documented",
 }
 

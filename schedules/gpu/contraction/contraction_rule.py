@@ -20,6 +20,7 @@ from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     MatrixOperands,
 )
 from tvm_iree_ext.schedules.gpu.contraction.contraction_scaled import SCALED, scaled_products
+from tvm_iree_ext.schedules.gpu.contraction.contraction_scaled_memory import tensor_memory_blocks
 from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import lower_by_warpgroups
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import shared_out_config
@@ -73,6 +74,9 @@ class GpuContraction(GpuRule):
         shape, matrices = _shape(op, target), ContractionMatrices(op)
         if scaled := scaled_products(op, matrices, target):
             return scaled.heuristic()
+        blocks = tensor_memory_blocks(op, matrices, target)
+        if blocks and (by_blocks := blocks.heuristic()):
+            return by_blocks
         if op.layouts is not None:
             return lowering_config(config_of_layouts(matrices, shape, target))
         found = chosen_warpgroups(shape, target)
@@ -89,14 +93,21 @@ class GpuContraction(GpuRule):
             return scaled.space()
         if op.layouts is not None:
             return self._space_of_layouts(shape, target, self.heuristic(op, target))
-        by_warpgroups = [
-            one
-            for one in warpgroup_forms(shape, target)
-            if all(side in one.base.pad or matrices.row_by_row(side) for side in SIDES)
-        ]
+        blocks = tensor_memory_blocks(op, matrices, target)
+        by_warpgroups = (
+            blocks.forms()
+            if blocks
+            else [
+                one
+                for one in warpgroup_forms(shape, target)
+                if all(side in one.base.pad or matrices.row_by_row(side) for side in SIDES)
+            ]
+        )
 
         def refused(config: LoweringConfig) -> str | None:
             check = self.check(config)
+            if blocks:
+                return refusal(lambda: blocks.plan(check))
             return refusal(lambda: plan_warpgroup_matmul(shape, target, warpgroup_numbers(check)))
 
         usual = self.heuristic(op, target)
@@ -113,7 +124,11 @@ class GpuContraction(GpuRule):
         matrices = ContractionMatrices(op)
         operands = MatrixOperands(matrices, shape)
         if config.algorithm in WARPGROUP_ALGORITHMS:
-            func = lower_by_warpgroups(matrices, operands, target, self.check(config))
+            blocks = tensor_memory_blocks(op, matrices, target)
+            if blocks:
+                func = blocks.lower(operands, self.check(config))
+            else:
+                func = lower_by_warpgroups(matrices, operands, target, self.check(config))
             return ir.IRModule({op.entry: func})
         check = self.check(config)
         if config.algorithm == SCALED and (scaled := scaled_products(op, matrices, target)):

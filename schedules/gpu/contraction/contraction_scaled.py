@@ -19,7 +19,8 @@ from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     MatrixOperands,
 )
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
-from tvm_iree_ext.schedules.gpu.products.scaled_kernel import RUN, ScaledTiles, scaled_matmul
+from tvm_iree_ext.schedules.gpu.products.packed_runs import RUN
+from tvm_iree_ext.schedules.gpu.products.scaled_kernel import ScaledTiles, scaled_matmul
 from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import scaled_kinds
@@ -173,9 +174,51 @@ class ScaledProducts:
         Raises:
             ScheduleError: as :meth:`tiles`.
         """
-        names = {side: scales_of(self.matrices.operand(side)) for side in SIDES}
-        scales = {side: name for side, name in names.items() if name in self.matrices.op.types}
+        scales = scale_names(self.matrices.op, self.matrices)
         return scaled_matmul(self.tiles(check), operands, scales)
+
+
+@dataclass(frozen=True)
+class BlockTypes:
+    """The types of an op's blocks with scales, by the table's names."""
+
+    lhs: str
+    rhs: str
+    scales: str
+
+    @staticmethod
+    def of(op: Contraction, matrices: ContractionMatrices) -> "BlockTypes | None":
+        """Those of an op; None where it is of no such blocks, or sums are no float32."""
+        kinds = [_FORMATS.get(op.number_dtype(matrices.operand(side)), "") for side in SIDES]
+        types = {op.number_dtype(name) for name in map(scales_of, SIDES) if name in op.types}
+        if len(types) != 1 or "" in kinds or op.accumulator_dtype != "float32":
+            return None
+        scales = _SCALES.get(types.pop())
+        lhs, rhs = kinds
+        return None if scales is None else BlockTypes(lhs, rhs, scales)
+
+
+def scale_names(op: Contraction, matrices: ContractionMatrices) -> dict[str, str]:
+    """The names of the scales of ``lhs`` and ``rhs``, where they have some."""
+    names = {side: scales_of(matrices.operand(side)) for side in SIDES}
+    return {side: name for side, name in names.items() if name in op.types}
+
+
+def lies_in_blocks(op: Contraction, matrices: ContractionMatrices, block: int) -> bool:
+    """Whether blocks lie side by side in both operands; rows and columns alone may be open."""
+    lasts = {op.maps[side].axes[-1:] for side in SIDES}
+    last = next(iter(lasts))
+    if op.layouts is not None or len(lasts) > 1 or not last or not last[0]:
+        return False
+    (dim,) = last[0]
+    if any(dim in op.maps[name].dims for name in scale_names(op, matrices).values()):
+        return False
+    extent = op.extents[dim]
+    if dim not in op.dims("lhs", "rhs") or not isinstance(extent, int) or extent % block:
+        return False
+    groups = matrices.extent("g")
+    known = matrices.extent("k") is not None and groups is not None
+    return known and (groups or 0) <= _MOST_GROUPS and 0 not in op.extents
 
 
 def scaled_products(
@@ -186,27 +229,8 @@ def scaled_products(
     These are of blocks of whole 32 elements with scales of E8M0, or on some chips 16 with those of
     E4M3, that lie side by side in both operands; rows and columns alone may be known at call time.
     """
-    kinds = [_FORMATS.get(op.number_dtype(matrices.operand(side)), "") for side in SIDES]
-    scales = [name for name in map(scales_of, SIDES) if name in op.types]
-    if not scales or "" in kinds or op.accumulator_dtype != "float32":
-        return None
-    types = {op.number_dtype(name) for name in scales}
-    if len(types) > 1:
-        return None
-    lasts = {op.maps[side].axes[-1:] for side in SIDES}
-    last = next(iter(lasts))
-    if op.layouts is not None or len(lasts) > 1 or not last or not last[0]:
-        return None
-    (dim,) = last[0]
-    lhs, rhs = kinds
-    found = tuple(scaled_kinds(target, lhs, rhs, _SCALES[types.pop()]))
-    if not found or any(dim in op.maps[name].dims for name in scales):
-        return None
-    extent = op.extents[dim]
-    block = found[0].scale_block or 0
-    if dim not in op.dims("lhs", "rhs") or not isinstance(extent, int) or extent % block:
-        return None
-    groups = matrices.extent("g")
-    if matrices.extent("k") is None or groups is None or groups > _MOST_GROUPS or 0 in op.extents:
+    types = BlockTypes.of(op, matrices)
+    found = tuple(scaled_kinds(target, types.lhs, types.rhs, types.scales)) if types else ()
+    if not found or not lies_in_blocks(op, matrices, found[0].scale_block or 0):
         return None
     return ScaledProducts(matrices, found, gpu_chip(target))

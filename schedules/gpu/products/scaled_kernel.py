@@ -24,20 +24,22 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin import fragments
-from tvm_iree_ext.intrin.byte_permutations import permuted
 from tvm_iree_ext.schedules.gpu.emit.lanes import vector, where
 from tvm_iree_ext.schedules.gpu.emit.launches import wait
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
+from tvm_iree_ext.schedules.gpu.products.packed_runs import (
+    RUN,
+    RUN_WORDS,
+    packed,
+    read_run,
+    turned,
+)
+from tvm_iree_ext.schedules.gpu.products.scale_words import ONE, ScaleWords, word_type
 from tvm_iree_ext.schedules.gpu.products.scaled_calls import ScalePlaces, calls_of
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
 from tvm_iree_ext.targets.mma.scaled_kinds import FIRST_BIT
 
-RUN = 16
-"""Elements that a lane reads at once, of a byte each."""
-
-_WORDS = 4  # of 32 bits, that are read
 _BANK_WORDS = {"amd": 64, "nvidia": 32}
-_ONE = {"e8m0": 0x7F, "ue4m3": 0x38}  # the scale 1
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,17 @@ class ScaledTiles:
     def row_words(self, side: str) -> int:
         """Words of a row in shared memory: those of 6-bit floats an odd number of fours."""
         words = self.depth // RUN * self.run_words(side)
-        return words | _WORDS if self.run_words(side) == 3 else words
+        return words | RUN_WORDS if self.run_words(side) == 3 else words
 
     def word(self, side: str, row: Any, run: Any) -> Any:
         """The place in shared memory of a row's run."""
         words, row_words = self.run_words(side), self.row_words(side)
         if words == 3:
             return row * row_words + run * words
-        units, together = row_words // _WORDS, _WORDS // words
+        units, together = row_words // RUN_WORDS, RUN_WORDS // words
         rows = max(1, _BANK_WORDS[self.mma.vendor] // row_words)  # that have all banks
         unit = (run // together) ^ (row // rows % units)
-        return (row * units + unit) * _WORDS + run % together * words
+        return (row * units + unit) * RUN_WORDS + run % together * words
 
     def scale_places(self, side: str) -> ScalePlaces:
         """Where the scales of ``lhs`` or ``rhs`` lie in a lane's registers."""
@@ -109,7 +111,7 @@ class ScaledTiles:
         sums = self.tiles[0] * self.tiles[1] * self.mma.operand("acc").registers
         held = zip(SIDES, self.tiles, strict=True)
         factors = sum(count * (self.mma.operand(side).registers + 2) for side, count in held)
-        return sums + factors + sum(_WORDS * self.passes(side) for side in SIDES)
+        return sums + factors + sum(RUN_WORDS * self.passes(side) for side in SIDES)
 
 
 def scaled_matmul(tiles: ScaledTiles, operands: Any, scales: dict[str, str]) -> tirx.PrimFunc:
@@ -129,6 +131,11 @@ class _Kernel:
             self.operands.declare()
             groups, m, n, self.k = self.operands.extents()
             self.extents = {"lhs": m, "rhs": n}
+            block = int(self.mma.scale_block or 0)
+            self.scale_words = {
+                side: ScaleWords(self.operands, name, block, self.k)
+                for side, name in self.scales.items()
+            }
             rows, columns = (-(-self.extents[side] // self.tiles.extent(side)) for side in SIDES)
             with ExitStack() as stack:
                 number = stack.enter_context(I.launch_thread("blockIdx.x", rows * columns))
@@ -160,10 +167,10 @@ class _Kernel:
             scope = "shared.dyn" if self.kind == "cuda" else "shared"
             self.shared[side] = I.alloc_buffer((words,), "uint32", scope=scope)
             IRBuilder.name(f"{side}_shared", self.shared[side])
-            self.read[side] = _registers(tiles.passes(side) * _WORDS, "uint32")
+            self.read[side] = _registers(tiles.passes(side) * RUN_WORDS, "uint32")
             if side in self.scales:
                 places = tiles.scale_places(side)
-                held, kind = places.registers(count, tiles.k_tiles), _word(places.count)
+                held, kind = places.registers(count, tiles.k_tiles), word_type(places.count)
                 self.now[side], self.next[side] = (_registers(held, kind) for _ in range(2))
                 if self._is_signed(side):
                     self.signs[side] = _registers(tiles.passes(side), "uint8")
@@ -197,10 +204,10 @@ class _Kernel:
         for number in range(self.tiles.passes(side)):
             yield self.number // count + number * down, self.number % count
 
-    def _at(self, side: str, row: Any, k: Any) -> dict[str, Any]:
-        """The place of an element, of the last row where there is none."""
+    def _line(self, side: str, row: Any) -> dict[str, Any]:
+        """The place of a row of the tile, of the last one where there is none."""
         role, extent = ("m" if side == "lhs" else "n"), self.extents[side]
-        return {role: tirx.min(self.first[side] + row, extent - 1), "k": k}
+        return {role: tirx.min(self.first[side] + row, extent - 1)}
 
     def _read_step(self, step: Any) -> None:
         """What lanes move of a step; beyond the last one, something that is there."""
@@ -208,12 +215,12 @@ class _Kernel:
         for side in SIDES:
             for number, (row, run) in enumerate(self._runs(side)):
                 k = step * depth + run * RUN
-                at = self._at(side, row, tirx.min(k, self.k - RUN))
-                words = tirx.reinterpret(f"uint32x{_WORDS}", self._elements(side, at))
+                at = self._line(side, row) | {"k": tirx.min(k, self.k - RUN)}
+                words = read_run(self.operands, side, self.group, at)
                 if self.k % depth:
-                    zero = tirx.Broadcast(tirx.const(0, "uint32"), _WORDS)
+                    zero = tirx.Broadcast(tirx.const(0, "uint32"), RUN_WORDS)
                     words = tirx.Select(k < self.k, words, zero)
-                I.buffer_store(self.read[side], words, [vector(number * _WORDS, _WORDS)])
+                I.buffer_store(self.read[side], words, [vector(number * RUN_WORDS, RUN_WORDS)])
                 if side in self.signs:
                     scale = self._byte(side, row, k)
                     I.buffer_store(self.signs[side], scale, [number])
@@ -226,37 +233,13 @@ class _Kernel:
     def _is_signed(self, side: str) -> bool:
         return self.mma.operand(f"{side}_scale").dtype == "ue4m3"
 
-    def _scale(self, side: str, row: Any, k: Any) -> Any:
-        """The scale of an element, or of the last one along k."""
-        at = self._at(side, row, tirx.min(k, self.k - 1))
-        return self.operands.load(self.scales[side], self.group, at)
-
     def _byte(self, side: str, row: Any, k: Any) -> Any:
-        """The bits of a scale."""
-        return tirx.reinterpret("uint8", self._scale(side, row, k))
+        """The bits of a scale, or of the last one along k."""
+        return self.scale_words[side].byte(self.group, self._line(side, row), k)
 
     def _scales(self, side: str, row: Any, k: Any, count: int) -> Any:
         """Scales of so many blocks along k, as one word of bytes."""
-        if count == 1:
-            return self._byte(side, row, k)
-        block = int(self.mma.scale_block or 0)
-        if self.operands.has_runs(self.scales[side], block, count):
-            first = self._scale(side, row, tirx.min(k, self.k - count * block))
-            *before, last = first.indices
-            run = tirx.BufferLoad(first.source, [*before, vector(last, count)])
-            return tirx.reinterpret(_word(count), tirx.reinterpret(f"uint8x{count}", run))
-        word: Any = tirx.const(0, _word(count))
-        for at in range(count):
-            scale = tirx.Cast(_word(count), self._byte(side, row, k + at * block))
-            word = word | scale << tirx.const(8 * at, _word(count))
-        return word
-
-    def _elements(self, side: str, at: dict[str, Any]) -> Any:
-        """The bytes of a run of elements."""
-        element = self.operands.load(side, self.group, at)
-        *before, last = element.indices
-        run = tirx.BufferLoad(element.source, [*before, vector(last, RUN)])
-        return tirx.reinterpret(f"uint8x{RUN}", run)
+        return self.scale_words[side].word(self.group, self._line(side, row), k, count)
 
     def _scale_places(self, side: str) -> Any:
         """The row, in the tile, and the block in the step whose scale a lane has."""
@@ -282,21 +265,21 @@ class _Kernel:
         for number, (row, run) in enumerate(self._runs(side)):
             place = self.tiles.word(side, row, run)
             with where(None if whole else row < rows):
-                if words == _WORDS:
-                    value = read[vector(number * _WORDS, _WORDS)]
+                if words == RUN_WORDS:
+                    value = read[vector(number * RUN_WORDS, RUN_WORDS)]
                     if first := FIRST_BIT.get(self.mma.operand(side).dtype):
-                        value = value << tirx.Broadcast(tirx.const(first, "uint32"), _WORDS)
-                    I.buffer_store(self.shared[side], value, [vector(place, _WORDS)])
+                        value = value << tirx.Broadcast(tirx.const(first, "uint32"), RUN_WORDS)
+                    I.buffer_store(self.shared[side], value, [vector(place, RUN_WORDS)])
                     continue
-                raw = [read[number * _WORDS + word] for word in range(_WORDS)]
-                packed = _packed(raw, words, self.kind)
+                raw = [read[number * RUN_WORDS + word] for word in range(RUN_WORDS)]
+                run_words = packed(raw, words, self.kind)
                 if side in self.signs:
-                    packed = [word ^ _turned(self.signs[side][number]) for word in packed]
+                    run_words = [word ^ turned(self.signs[side][number]) for word in run_words]
                 if words == 2:
-                    value = tirx.Shuffle(packed, [0, 1])
+                    value = tirx.Shuffle(run_words, [0, 1])
                     I.buffer_store(self.shared[side], value, [vector(place, words)])
                 else:  # rows are aligned to no vector of three
-                    for word, value in enumerate(packed):
+                    for word, value in enumerate(run_words):
                         I.buffer_store(self.shared[side], value, [place + word])
         if side in self.scales:
             now, following = self.now[side], self.next[side]
@@ -321,9 +304,9 @@ class _Kernel:
         if side in self.scales:
             register = places.register(tile, k_tile, self.tiles.k_tiles)
             return places.chosen(self.now[side][register], tile, k_tile)
-        one = _ONE[self.mma.operand(f"{side}_scale").dtype]
+        one = ONE[self.mma.operand(f"{side}_scale").dtype]
         ones = sum(one << 8 * at for at in range(places.count))
-        return places.chosen(tirx.const(ones, _word(places.count)), tile, k_tile)
+        return places.chosen(tirx.const(ones, word_type(places.count)), tile, k_tile)
 
     def _multiply(self, k_tile: int) -> None:
         factors, scales = (
@@ -358,47 +341,3 @@ class _Kernel:
 
 def _registers(count: int, dtype: str) -> Any:
     return I.alloc_buffer((count,), dtype, scope="local")
-
-
-def _word(count: int) -> str:
-    """The type of a register with so many bytes of scales."""
-    return f"uint{8 * count}"
-
-
-def _turned(scale: Any) -> Any:
-    """A word that turns the signs of 4-bit floats, where a scale is below zero."""
-    sign = tirx.Cast("uint32", scale) >> tirx.const(7, "uint32")
-    return sign * tirx.const(0x88888888, "uint32")
-
-
-def _packed(raw: list[Any], words: int, kind: str) -> list[Any]:
-    """A run's elements in so many words: of 4 words with an element in each byte.
-
-    Written such that LLVM finds the instruction that takes some bits of one word and the others of
-    another.
-    """
-
-    def const(value: int) -> Any:
-        return tirx.const(value, "uint32")
-
-    def joined(word: Any, shift: int, low: int, high: int) -> Any:
-        """The bits ``low`` of a word, and those ``high`` of it moved down."""
-        return (word & const(low)) | ((word >> const(shift)) & const(high))
-
-    if words == 2:
-        halves = [tirx.reinterpret("int32", word) for word in raw]
-        made = []
-        for at in (0, 2):
-            even, odd = (
-                tirx.reinterpret("uint32", permuted((halves[at], halves[at + 1]), picks, kind))
-                for picks in ((0, 2, 4, 6), (1, 3, 5, 7))
-            )
-            made.append((even & const(0x0F0F0F0F)) | ((odd << const(4)) & const(0xF0F0F0F0)))
-        return made
-    pairs = [joined(word, 2, 0x003F003F, 0xFFC0FFC0) & const(0x0FFF0FFF) for word in raw]
-    a, b, c, d = (I.Bind(joined(pair, 4, 0xFFF, 0xFFFFF000)) for pair in pairs)  # 24 bits each
-    return [
-        a | b << const(24),
-        b >> const(8) | c << const(16),
-        c >> const(16) | d << const(8),
-    ]

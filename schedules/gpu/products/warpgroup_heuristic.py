@@ -1,5 +1,6 @@
 """Instructions, tiles, parts of K and turns of products by warpgroups that were never tuned."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -30,6 +31,9 @@ _MERGE_US = 3.0  # of another kernel
 _MERGED_BYTES_PER_US = 5e6  # in the second cache
 _ALONE = 1.5  # times as long takes a step of one warpgroup, which nobody multiplies beside
 
+PlanOf = Callable[[WarpgroupConfig], WarpgroupPlan]
+"""The plan by a config, or a ScheduleError."""
+
 
 def warpgroup_config(
     shape: MatmulShape, target: Target, windows: ConvWindows | None = None
@@ -46,8 +50,6 @@ def warpgroup_config(
             f"matmul: {chip.name} has no warpgroup instruction for"
             f" {wanted[0]} * {wanted[1]} in {wanted[2]}"
         )
-    cores = chip.parts[0].cores if chip.parts else 1
-    found, error = [], None
     ways: list[tuple[str, tuple[str, ...]]] = [
         (copies, ()) for copies in (COPIES if windows is None else COPIES[:1])
     ]
@@ -56,16 +58,33 @@ def warpgroup_config(
         if pad := sides_to_pad(shape, target, together=True, turned=turned):
             ways.append(("tma", pad))
     numbers = product((2, 1), (1, 2), (1, 2), (4, 3, 2), ways)
-    for mma, (consumers, tiles, columns, stages, way) in product(kinds, numbers):
-        if consumers < columns:  # few rows are read more than they are multiplied
-            continue
-        config = WarpgroupConfig(mma.name, consumers, tiles, stages, *way, columns)
+    configs = [
+        WarpgroupConfig(mma.name, consumers, tiles, stages, *way, columns)
+        for mma, (consumers, tiles, columns, stages, way) in product(kinds, numbers)
+        if consumers >= columns  # few rows are read more than they are multiplied
+    ]
+    return best_config(
+        configs, lambda config: plan_warpgroup_matmul(shape, target, config, windows), target
+    )
+
+
+def best_config(
+    configs: Iterable[WarpgroupConfig], plan_of: PlanOf, target: Target
+) -> WarpgroupConfig:
+    """The config of the least cost, in parts of K or in turns where that is better.
+
+    Raises:
+        ScheduleError: where there is a plan of none.
+    """
+    parts, found, error = gpu_chip(target).parts, [], None
+    cores = parts[0].cores if parts else 1
+    for config in configs:
         try:
-            plan = plan_warpgroup_matmul(shape, target, config, windows)
+            plan = plan_of(config)
         except ScheduleError as refused:
             error = refused
             continue
-        if plan.in_tensor_memory and 2 * plan.sum_columns > COLUMNS:  # tiles take halves in turns
+        if plan.in_tensor_memory and plan.columns(2) > COLUMNS:  # tiles take halves in turns
             continue
         for splits in {1, _parts(plan, cores)}:
             chosen = replace(plan, config=replace(config, splits=splits))
@@ -73,7 +92,7 @@ def warpgroup_config(
     if not found:
         assert error is not None
         raise error
-    return _in_turns(min(found, key=lambda one: one[0])[1], shape, target, windows)
+    return _in_turns(min(found, key=lambda one: one[0])[1], plan_of, target)
 
 
 def _parts(plan: WarpgroupPlan, cores: int) -> int:
@@ -85,23 +104,21 @@ def _parts(plan: WarpgroupPlan, cores: int) -> int:
     return -(-plan.steps // -(-plan.steps // most))
 
 
-def _in_turns(
-    config: WarpgroupConfig, shape: MatmulShape, target: Target, windows: ConvWindows | None
-) -> WarpgroupConfig:
+def _in_turns(config: WarpgroupConfig, plan_of: PlanOf, target: Target) -> WarpgroupConfig:
     """The config with a workgroup for each core, where there are more tiles than cores.
 
     Of pixels also where there are fewer: outside of a loop ``ptxas`` makes their places before the
     steps, and spills for it.
     """
     parts = gpu_chip(target).parts
-    plan = plan_warpgroup_matmul(shape, target, config, windows)
+    plan = plan_of(config)
     if not parts or config.copies != "tma":
         return config
-    if windows is None and plan.groups * prod(plan.grid) <= parts[0].cores:
+    if plan.windows is None and plan.groups * prod(plan.grid) <= parts[0].cores:
         return config
     shared = replace(config, workgroups=parts[0].cores)
     try:
-        plan_warpgroup_matmul(shape, target, shared, windows)
+        plan_of(shared)
     except ScheduleError:
         return config
     return shared
@@ -117,6 +134,7 @@ def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
         mma
         for mma in mma_table().values()
         if mma.kind in FROM_SHARED and mma.on(chip.name) and mma.a not in ROUNDING
+        if mma.lhs_scale is None
         if mma.n >= min(_NARROW, shape.n or _NARROW)
         if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
     ]

@@ -1,5 +1,6 @@
 """The numbers of products by warpgroups as lowering configs, and when they are chosen."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tvm.target import Target
@@ -16,11 +17,12 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_heuristic import (
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WarpgroupConfig,
+    WarpgroupPlan,
     plan_warpgroup_matmul,
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
 from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, Mma
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
 _SUBGROUPS = 4  # of a warpgroup
@@ -47,16 +49,22 @@ def chosen_warpgroups(
         plan = plan_warpgroup_matmul(shape, target, config, windows)
     except ScheduleError:
         return None
-    parts = gpu_chip(target).parts
+    return lowering_of(config) if config.copies == "tma" and is_filled(plan, target) else None
+
+
+def is_filled(plan: WarpgroupPlan, target: Target) -> bool:
+    """Whether there are tiles for half of the cores, and rows for half of a tile, or a deep K."""
+    parts, config = gpu_chip(target).parts, plan.config
     tiles = plan.groups * plan.grid[0] * plan.grid[1] * config.splits
     enough = not parts or _ENOUGH * tiles >= parts[0].cores
     filled = 2 * plan.extents[0] >= plan.grid[0] * plan.tile[0]
     # The fewer rows the less is multiplied for what is read: copies are all that counts.
     filled = filled or (plan.grid[0] == config.consumers == 1 and plan.steps >= _DEEP)
-    return _lowering(config) if config.copies == "tma" and enough and filled else None
+    return enough and filled
 
 
-def _lowering(config: WarpgroupConfig) -> LoweringConfig:
+def lowering_of(config: WarpgroupConfig) -> LoweringConfig:
+    """The numbers as a lowering config."""
     mma = mma_kind(config.mma_kind)
     return LoweringConfig(
         algorithm=f"{_PREFIX}{config.copies}",
@@ -98,15 +106,23 @@ def warpgroup_forms(
     """Tuning forms of warpgroups: one for each instruction, with its own columns."""
     kinds = warpgroup_kinds(shape, target)
     try:
-        usual = _lowering(warpgroup_config(shape, target, windows)) if kinds else None
+        usual = warpgroup_config(shape, target, windows) if kinds else None
     except ScheduleError:
         usual = None
+    return forms_of(kinds, usual, target)
+
+
+def forms_of(
+    kinds: Sequence[Mma], usual: WarpgroupConfig | None, target: Target
+) -> list[ConfigForm]:
+    """A tuning form for each of some instructions, with the other numbers of a usual config."""
     cores = gpu_chip(target).usual_cores
     found: list[ConfigForm] = []
     for mma in kinds:
         if usual is None or mma.n % _COLUMNS:
             continue
-        base = replace(usual, mma_kind=mma.name, workgroup_tile={"m": mma.m, "n": mma.n})
+        tile = {"m": mma.m, "n": mma.n}
+        base = replace(lowering_of(usual), mma_kind=mma.name, workgroup_tile=tile)
         rows = tuple(tiles * mma.m // _SUBGROUPS for tiles in (1, 2))
         found.append(
             form(

@@ -62,13 +62,9 @@ class WarpgroupPipeline(ABC):
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             self.operands.declare()
             I.func_attr({OWN_BARRIERS: True, EXACT_BUFFERS: True})
-            if isinstance(self.operands, PaddedOperands):
-                self.operands.emit_kernel(target)
+            self._prepare_operands(target)
             if self.config.copies == "tma":
-                for side in SIDES:
-                    data = self.operands.buffer(side).data
-                    described = self.plan.tensor_map(side, self._some_rows(), self._batch())
-                    self.maps[side] = described.encode(data)
+                self._make_maps()
             splits = self.config.splits
             if splits > 1:
                 self.parts = SplitSums(self.operands, splits, stored_run(self.plan))
@@ -85,6 +81,17 @@ class WarpgroupPipeline(ABC):
             if self.parts is not None:
                 self.parts.emit_kernel()
         return builder.get()
+
+    def _prepare_operands(self, target: Target) -> None:
+        """Emit the kernels that stand before this one."""
+        if isinstance(self.operands, PaddedOperands):
+            self.operands.emit_kernel(target)
+
+    def _make_maps(self) -> None:
+        """Emit the tensor maps, on the host."""
+        for side in SIDES:
+            described = self.plan.tensor_map(side, self._some_rows(), self._batch())
+            self.maps[side] = described.encode(self.operands.buffer(side).data)
 
     @property
     def _rows(self) -> Any:

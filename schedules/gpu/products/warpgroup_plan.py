@@ -34,17 +34,28 @@ from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import padded_shape
 from tvm_iree_ext.schedules.gpu.products.stream_k import BAND
+from tvm_iree_ext.schedules.gpu.products.warpgroup_tiles import (
+    SUBGROUPS,
+    AccumulatorStaging,
+    WarpgroupTile,
+)
 from tvm_iree_ext.schedules.gpu.products.warpgroup_windows import ConvWindows
-from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip
+from tvm_iree_ext.targets.mma.mma_kinds import (
+    FROM_SHARED,
+    IN_TENSOR_MEMORY,
+    Mma,
+    dtype_bits,
+    tvm_dtype,
+)
 from tvm_iree_ext.targets.mma.mma_table import mma_kind
 
 WARPGROUP = 128  # lanes
-_SUBGROUPS = 4  # of a warpgroup
 _PAIR = 2  # accumulators side by side in a lane's registers
 _ACCESS_BYTES = 16
 _MOST_LOADED = 64  # columns of tensor memory that are in registers at once
-_STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
+STEPS = 4
+"""Instructions along k of a slot: 128 bytes, the widest swizzle, for every type."""
 _SWIZZLES = (128, 64, 32, 16)
 _LINE = 128  # bytes
 _ATOM_BYTES = 1024  # to which swizzled tiles are aligned
@@ -56,7 +67,8 @@ two warpgroups, or one of three.
 """
 COPIES = ("tma", "async")
 """How tiles are copied."""
-_GUESSED_ROWS = 8192  # where they are known at call time
+GUESSED_ROWS = 8192
+"""Rows, where they are known at call time."""
 _GUESSED_IMAGES = 8  # likewise
 
 
@@ -85,94 +97,6 @@ class WarpgroupConfig:
     columns: int = 1
     workgroups: int = 0
     splits: int = 1
-
-
-@dataclass(frozen=True)
-class WarpgroupTile:
-    """A tile of ``lhs`` or ``rhs`` in a slot: instructions' tiles one after the other.
-
-    Attributes:
-        operand: how an instruction's tile lies.
-        count: of them.
-        offset: of the first byte in a slot.
-    """
-
-    operand: SharedOperand
-    count: int
-    offset: int
-
-    @property
-    def bytes_each(self) -> int:
-        """Bytes of an instruction's tile."""
-        return prod(self.operand.tile) * self.operand.bits // 8
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all."""
-        return self.count * self.bytes_each
-
-    @property
-    def boxes(self) -> list[tuple[Ints, Ints, int]]:
-        """Boxes that are copied at once: first row and column, extents, first byte.
-
-        Rows and columns are those of the operand in memory, from the tile's first on.
-        """
-        rows, columns = self.operand.tile
-        width = self.operand.width
-        if self.operand.k_major and columns == width:  # one below the other without a gap
-            return _cut((self.count * rows, width), self.operand.swizzle_bytes)
-        size = rows * self.operand.swizzle_bytes
-        found: list[tuple[Ints, Ints, int]] = []
-        for number in range(self.count):
-            first = number * (rows if self.operand.k_major else columns)
-            for atom in range(columns // width):
-                corner = (
-                    (first, atom * width) if self.operand.k_major else (0, first + atom * width)
-                )
-                place = number * self.bytes_each + atom * size
-                found.append((corner, (rows, width), place))
-        return found
-
-
-def _cut(extents: Ints, row_bytes: int) -> list[tuple[Ints, Ints, int]]:
-    """Boxes of equally many rows, of at most 256."""
-    rows, width = extents
-    count = next(n for n in range(1, rows + 1) if rows % n == 0 and rows // n <= 256)
-    each = rows // count
-    return [((at * each, 0), (each, width), at * each * row_bytes) for at in range(count)]
-
-
-@dataclass(frozen=True)
-class AccumulatorStaging:
-    """Accumulators in shared memory on their way to the result: a part for each subgroup.
-
-    Attributes:
-        columns: of an instruction's that are there at once.
-        parts: in which an instruction's columns come.
-        itemsize: of an accumulator.
-        offset: of the first byte.
-        rows: of a subgroup.
-        run: columns that a lane has side by side, and writes at once.
-        pad: elements behind a row, such that what lanes write lies in different banks: two columns
-            of each of eight rows, or four of each of 32.
-    """
-
-    columns: int
-    parts: int
-    itemsize: int
-    offset: int
-    rows: int
-    run: int
-    pad: int
-
-    @property
-    def pitch(self) -> int:
-        """Elements from a row to the next."""
-        return self.columns + self.pad
-
-    def nbytes(self, consumers: int) -> int:
-        """Bytes of all subgroups."""
-        return consumers * _SUBGROUPS * self.rows * self.pitch * self.itemsize
 
 
 @dataclass(frozen=True)
@@ -206,7 +130,7 @@ class WarpgroupPlan:
     @property
     def in_tensor_memory(self) -> bool:
         """Whether sums lie there."""
-        return self.mma.kind == "tensor_memory"
+        return self.mma.kind in IN_TENSOR_MEMORY
 
     @property
     def sum_columns(self) -> int:
@@ -217,6 +141,16 @@ class WarpgroupPlan:
     def halves(self) -> int:
         """Tiles whose sums are in tensor memory at once."""
         return 2 if self.config.workgroups else 1
+
+    def columns(self, halves: int) -> int:
+        """Columns of tensor memory that are taken with the sums of so many tiles."""
+        return halves * self.sum_columns
+
+    @property
+    def slot_end(self) -> int:
+        """Bytes from the begin of a slot to the end of what lies in it."""
+        last = self.shared["rhs"]
+        return last.offset + last.nbytes
 
     @property
     def further_words(self) -> int:
@@ -236,7 +170,7 @@ class WarpgroupPlan:
         if self.config.workgroups:
             offset = -(-_slots_bytes(self) // _LINE) * _LINE
             room = self.memory - offset
-        rows = self.mma.m // _SUBGROUPS
+        rows = self.mma.m // SUBGROUPS
         run = _ACCESS_BYTES // itemsize if self.in_tensor_memory else _PAIR
         pad = run if self.in_tensor_memory else 2 * _ACCESS_BYTES // itemsize
         parts = -(-self.mma.n // _MOST_LOADED) if self.in_tensor_memory else 1
@@ -313,7 +247,7 @@ class WarpgroupPlan:
             else:
                 extents, lead = (prod(self.windows.kernel), channels, filters), (1,)
         return mbarrier.TensorMapDescriptor(
-            side, tvm_dtype(tile.operand.dtype), extents, (*lead, *box),
+            side, self.shape.memory_dtype(side), extents, (*lead, *box),
             tile.operand.swizzle_bytes, steps,
         )  # fmt: skip
 
@@ -340,14 +274,14 @@ def plan_warpgroup_matmul(
         )
     turned = [side for side in SIDES if side in config.pad and turns(mma, shape, side)]
     shape = padded_shape(shape, config.pad, where, turned)
-    if mma.kind not in FROM_SHARED or not mma.on(chip.name):
+    if mma.kind not in FROM_SHARED or mma.lhs_scale or not mma.on(chip.name):
         raise ScheduleError(f"{where}: {chip.name} has no such warpgroup instruction")
     dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
     if dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype):
         raise ScheduleError(f"{where}: its types are {', '.join(dtypes)}")
     rows = shape.m
     if rows is None and shape.lhs_order == (0, 1):
-        rows = _GUESSED_IMAGES * prod(windows.output) if windows else _GUESSED_ROWS
+        rows = _GUESSED_IMAGES * prod(windows.output) if windows else GUESSED_ROWS
     extents = tuple(extent for extent in (rows, shape.n, shape.k) if extent is not None)
     own = not any(map(shape.converts, SIDES))
     if len(extents) < 3 or shape.groups is None or not own:
@@ -355,9 +289,6 @@ def plan_warpgroup_matmul(
             f"{where}: it takes matrices of fixed extents, but for rows that lie along k, in the"
             " types that it multiplies"
         )
-    if shape.groups * config.splits > chip.max_grid[1]:
-        many = f"{shape.groups} groups" + (f" of {config.splits} parts" * (config.splits > 1))
-        raise ScheduleError(f"{where}: {many}; a grid has {chip.max_grid[1]}")
     if config.copies not in COPIES:
         raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(COPIES)}")
     instructions = config.tiles * config.columns
@@ -374,6 +305,21 @@ def plan_warpgroup_matmul(
                 f" {config.consumers} consumers"
             )
     majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
+    shared, tile = slot_tiles(mma, config, majors)
+    memory = chip.shared_memory_bytes
+    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared, memory, windows)
+    check_limits(plan, chip, where)
+    return plan
+
+
+def slot_tiles(
+    mma: Mma, config: WarpgroupConfig, majors: dict[str, bool]
+) -> tuple[dict[str, WarpgroupTile], Ints]:
+    """A slot's tiles, by operand of which ``majors`` say whether K is contiguous; the extents.
+
+    Raises:
+        ScheduleError: for what the instruction cannot read.
+    """
     counts = {"lhs": config.consumers * config.tiles, "rhs": config.columns}
     shared, offset = {}, 0
     try:
@@ -383,9 +329,20 @@ def plan_warpgroup_matmul(
             offset += -(-shared[side].nbytes // _ATOM_BYTES) * _ATOM_BYTES
     except TargetError as error:
         raise ScheduleError(f"matmul by {error}") from error
-    tile = (counts["lhs"] * mma.m, counts["rhs"] * mma.n, _STEPS * mma.k)
-    memory = chip.shared_memory_bytes
-    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared, memory, windows)
+    depth = STEPS * shared["lhs"].operand.depth
+    return shared, (counts["lhs"] * mma.m, counts["rhs"] * mma.n, depth)
+
+
+def check_limits(plan: WarpgroupPlan, chip: GpuChip, where: str) -> None:
+    """Check a plan against the chip.
+
+    Raises:
+        ScheduleError: for what it cannot have.
+    """
+    config, windows = plan.config, plan.windows
+    if plan.groups * config.splits > chip.max_grid[1]:
+        many = f"{plan.groups} groups" + (f" of {config.splits} parts" * (config.splits > 1))
+        raise ScheduleError(f"{where}: {many}; a grid has {chip.max_grid[1]}")
     _check_tensor_memory(plan, where)
     _check_splits(plan, where)
     size = shared_bytes(plan)
@@ -397,10 +354,9 @@ def plan_warpgroup_matmul(
     if config.copies == "tma":
         for side in SIDES:
             try:
-                plan.tensor_map(side, extents[0], windows.image[0] or 1 if windows else 1)
+                plan.tensor_map(side, plan.extents[0], windows.image[0] or 1 if windows else 1)
             except TargetError as error:
                 raise ScheduleError(f"{where}: {error}") from error
-    return plan
 
 
 def _check_tensor_memory(plan: WarpgroupPlan, where: str) -> None:
@@ -413,9 +369,10 @@ def _check_tensor_memory(plan: WarpgroupPlan, where: str) -> None:
             f" {config.copies!r}; with sums in tensor memory there is one of each, and tensor maps"
             " of matrices"
         )
-    if (taken := plan.halves * plan.sum_columns) > COLUMNS:
+    if (taken := plan.columns(plan.halves)) > COLUMNS:
+        scales = " and scales" if plan.mma.lhs_scale else ""
         raise ScheduleError(
-            f"{where}: sums take {taken} columns of tensor memory; there are {COLUMNS}"
+            f"{where}: sums{scales} take {taken} columns of tensor memory; there are {COLUMNS}"
         )
 
 
@@ -450,8 +407,7 @@ def sums_apart(mma: Mma) -> bool:
 
 def slot_stride(plan: WarpgroupPlan) -> int:
     """Bytes from a slot to the next: atoms of swizzled rows are aligned to what they span."""
-    last = plan.shared["rhs"]
-    return -(-(last.offset + last.nbytes) // _ATOM_BYTES) * _ATOM_BYTES
+    return -(-plan.slot_end // _ATOM_BYTES) * _ATOM_BYTES
 
 
 def shared_bytes(plan: WarpgroupPlan) -> int:
@@ -470,9 +426,9 @@ def _slots_bytes(plan: WarpgroupPlan) -> int:
 
 def _widest(mma: Mma, side: str, k_major: bool) -> SharedOperand:
     """The operand in the widest atoms of which its rows are multiples."""
-    plain = SharedOperand(mma, side, _STEPS, k_major, _SWIZZLES[-1])
+    plain = SharedOperand(mma, side, STEPS, k_major, _SWIZZLES[-1])
     row_bytes = plain.tile[1] * plain.bits // 8
     for swizzle_bytes in _SWIZZLES[:-1]:
         if row_bytes == swizzle_bytes or (not k_major and row_bytes % swizzle_bytes == 0):
-            return SharedOperand(mma, side, _STEPS, k_major, swizzle_bytes)
+            return SharedOperand(mma, side, STEPS, k_major, swizzle_bytes)
     return plain

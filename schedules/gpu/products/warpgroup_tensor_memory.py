@@ -40,7 +40,7 @@ class TensorMemorySums(WarpgroupPipeline):
         # The further ones say that a half has its sums, and that they are in registers.
         self._make_barriers(1, [1] * halves + [_SUBGROUPS] * halves)
         allocating = self.lane // _LANES == _SUBGROUPS
-        columns = tcgen05.allocated_columns(halves * self.plan.sum_columns)
+        columns = tcgen05.allocated_columns(self.plan.columns(halves))
         with where(allocating):
             tcgen05.allocate(self._further(2 * halves), columns)
             tcgen05.allocate_no_more()
@@ -78,13 +78,17 @@ class TensorMemorySums(WarpgroupPipeline):
         column = half * self.plan.sum_columns + down * self.mma.n
         return self.columns + tirx.Cast("uint32", column)
 
+    @property
+    def _majors(self) -> dict[str, bool]:
+        """What an instruction descriptor says of the operands."""
+        return {f"{side}_k_major": self.plan.shared[side].operand.k_major for side in SIDES}
+
+    def _describe(self) -> None:
+        """Make the descriptors of the first slot's tiles."""
+        self.bases = {side: self._descriptor(side, tcgen05.encode_descriptor) for side in SIDES}
+
     def _multiply_all(self, number: Any) -> None:
-        bases = {side: self._descriptor(side, tcgen05.encode_descriptor) for side in SIDES}
-        majors = (self.plan.shared[side].operand.k_major for side in SIDES)
-        lhs_k_major, rhs_k_major = majors
-        kind = tcgen05.instruction_descriptor(
-            self.mma, lhs_k_major=lhs_k_major, rhs_k_major=rhs_k_major
-        )
+        self._describe()
         for turn, _, _ in self._turns(number):
             half, before = self._half(turn)
             if self.config.workgroups:
@@ -94,13 +98,22 @@ class TensorMemorySums(WarpgroupPipeline):
             with I.serial(0, self._steps()) as step:
                 slot, phase = self._place(turn, step)
                 mbarrier.wait(self._full(slot), phase % 2)
-                for down in range(self.config.tiles):
-                    for part in range(self.plan.shared["rhs"].operand.steps):
-                        lhs, rhs = self._moved(bases, slot, (down, 0), part)
-                        more = tirx.const(1, "bool") if part else step > 0
-                        tcgen05.multiply(self.mma, self._sums(half, down), lhs, rhs, kind, more)
+                self._multiply_step(slot, half, step)
                 tcgen05.commit(self._free(slot))
             tcgen05.commit(self._further(half))
+
+    def _multiply_step(self, slot: Any, half: Any, step: Any) -> None:
+        for down in range(self.config.tiles):
+            for part in range(self.plan.shared["rhs"].operand.steps):
+                tiles = self._moved(self.bases, slot, (down, 0), part)
+                more = tirx.const(1, "bool") if part else step > 0
+                self._multiply_part(self._sums(half, down), tiles, more, down, part)
+
+    def _multiply_part(self, sums: Any, tiles: list[Any], more: Any, down: int, part: int) -> None:
+        """By an instruction: the tiles of its descriptors, those of a part of a step."""
+        kind = tcgen05.instruction_descriptor(self.mma, **self._majors)
+        lhs, rhs = tiles
+        tcgen05.multiply(self.mma, sums, lhs, rhs, kind, more)
 
     def _store_all(self, number: Any) -> None:
         results, staging = self._results(), self.plan.staging

@@ -28,7 +28,7 @@ def test_the_table_has_every_kind_of_row():
     count = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     assert count == {
         "native": 123, "virtual": 8, "virtual_sparse": 14, "scaled": 6, "opaque": 2,
-        "warpgroup": 19, "tensor_memory": 42,
+        "warpgroup": 19, "tensor_memory": 42, "scaled_tensor_memory": 12,
     }  # fmt: skip
 
 
@@ -101,6 +101,7 @@ def _broken(name, change):
 
 MFMA, NVIDIA = "MFMA_F32_16x16x16_F16", "NV_MMA_SYNC_F32_16x8x16_F16"
 TENSOR = "NV_TCGEN05_F32_128x64x16_F16"
+SCALED = "NV_TCGEN05_SCALE_F32_128x64x64_B32"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,18 @@ TENSOR = "NV_TCGEN05_F32_128x64x16_F16"
         (TENSOR, lambda r: r.update(m=64), "acc: extents are"),
         (TENSOR, lambda r: r.update(k=32), "shape: M is 128, N a multiple of 16"),
         (TENSOR, lambda r: r["operands"].update(lhs=r["operands"]["acc"]), "operands: one is"),
+        (SCALED, lambda r: r.update(a="f8e4m3fn"), "shape: M is 128"),
+        (SCALED, lambda r: r.update(scale_block=16), "lhs_scale: 2 blocks of 16; K is 64"),
+        (
+            SCALED,
+            lambda r: r["intrinsic"].update(ptx=r["intrinsic"]["ptx"].replace("2X", "4X")),
+            "lhs_scale: 2 blocks of 32; K is 64, and .*4X",
+        ),
+        (
+            SCALED,
+            lambda r: r["operands"]["rhs_scale"].update(regs32_per_lane=1),
+            "rhs_scale: 32 bits in 1 registers; expected 2",
+        ),
         ("VMFMA_F32_16x16x32_F16", lambda r: r["composed_of"].update(count=3), "3 calls of K 16"),
         (
             "VDMFMA_F32_8x16x64x2_F16",
@@ -154,6 +167,9 @@ def test_kinds_of_a_chip():
     assert len(mma_kinds("sm_90a", ("warpgroup",))) == 19
     assert not mma_kinds("sm_100", ("tensor_memory",))
     assert len(mma_kinds("sm_100a", ("tensor_memory",))) == 42
+    for chip in ("sm_100a", "sm_103a", "sm_110a"):
+        assert len(mma_kinds(chip, ("scaled_tensor_memory",))) == 12
+    assert not mma_kinds("sm_120a", ("scaled_tensor_memory",))
     wave64 = make_target("rocm:gfx1100@wave64")
     assert [row.name for row in mma_kinds(wave64)] == ["WMMAR3_F32_16x16x16_F16_W64"]
     assert len(mma_kinds(make_target("rocm:gfx1100"))) == 6

@@ -10,6 +10,7 @@ wait for something behind a ``fence::before_thread_sync``.
 Clocks are those of :mod:`.happens_before`, kept for each column.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,8 @@ from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
 from tvm_iree_ext.simulator.machine.memory_view import MemoryView
 from tvm_iree_ext.simulator.machine.pending_registers import PendingRegisters
-from tvm_iree_ext.simulator.machine.shared_tiles import read_tile
-from tvm_iree_ext.simulator.machine.tensor_products import TensorProduct
+from tvm_iree_ext.simulator.machine.shared_tiles import DescribedTile, read_tile
+from tvm_iree_ext.simulator.machine.tensor_products import Known, TensorProduct
 from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 
 _LANES, _COLUMNS = 128, 512  # PTX ISA, tcgen05: tensor memory of a core
@@ -188,57 +189,91 @@ class TensorMemory:
         """
         if mask is NOBODY:
             return
-        state = self._state
-        lanes = np.flatnonzero(state.active(mask))
+        lane = self._starting(mask, statement)
+        values = (
+            ("an address in tensor memory", address),
+            ("a matrix descriptor", descriptors[0]),
+            ("a matrix descriptor", descriptors[1]),
+            ("an instruction descriptor", descriptors[2]),
+            ("whether to accumulate", more),
+        )
+        first, *tiles, code, added = self._spelt(values, lane, mask, statement)
+        product = TensorProduct.of(kind, code)
+        if product is None:
+            self._report_code(kind, code, lane, statement)
+            return
+        operands = []
+        for tile, (outer, dtype, k_major) in zip(tiles, product.operands, strict=True):
+            place = self._place(tile, lane, statement)
+            if place is None:
+                return
+            at = place.addresses(outer, product.k, product.bits, k_major=k_major)
+            read = read_tile(self._state, at, dtype, "tcgen05.mma", lane, statement, self._log)
+            operands.append(read[:2])
+        lhs, rhs = operands
+        self._add(product, (lhs, rhs), first, added, lane, statement)
+
+    def _starting(self, mask: Any, statement: int) -> int:
+        """The lane that starts something; it is always the same."""
+        lanes = np.flatnonzero(self._state.active(mask))
         lane = int(lanes[0])
-        subgroup = lane // state.subgroup_size
         if len(lanes) > 1 or self._lane not in (-1, lane):
             who = lanes if len(lanes) > 1 else (self._lane, lane)
-            state.report(
+            self._state.report(
                 INSTRUCTION, statement, who,
                 f"lanes {int(who[0])} and {int(who[1])} start products, which nothing orders",
             )  # fmt: skip
         self._lane = lane
-        spelt = [
+        return lane
+
+    def _spelt(
+        self, values: Iterable[tuple[str, Value]], lane: int, mask: Any, statement: int
+    ) -> list[int]:
+        """The numbers that a lane gives, each with what it is."""
+        state = self._state
+        return [
             int(over_lanes(state.decided(what, value, mask, statement), state.lanes)[lane])
-            for what, value in (
-                ("an address in tensor memory", address),
-                ("a matrix descriptor", descriptors[0]),
-                ("a matrix descriptor", descriptors[1]),
-                ("an instruction descriptor", descriptors[2]),
-                ("whether to accumulate", more),
-            )
+            for what, value in values
         ]
-        first, *tiles, code, added = spelt
-        product = TensorProduct.of(kind, code)
-        if product is None:
-            state.report(
+
+    def _report_code(self, kind: str, code: int, lane: int, statement: int) -> None:
+        self._state.report(
+            INSTRUCTION, statement, (lane,),
+            f"the instruction descriptor {code:#x} says no product of kind::{kind}",
+        )  # fmt: skip
+
+    def _place(self, tile: int, lane: int, statement: int) -> DescribedTile | None:
+        """Where a matrix descriptor says that a tile lies."""
+        place = TensorProduct.place(tile)
+        if place is None:
+            self._state.report(
                 INSTRUCTION, statement, (lane,),
-                f"the instruction descriptor {code:#x} says no product of kind::{kind}",
+                f"the matrix descriptor {tile:#x} is not of this version, or has no swizzle"
+                " that there is",
             )  # fmt: skip
-            return
+        return place
+
+    def _add(
+        self,
+        product: TensorProduct,
+        operands: tuple[Known, Known],
+        first: int,
+        added: int,
+        lane: int,
+        statement: int,
+    ) -> None:
+        """Put a product into columns, or add it to what is there."""
+        subgroup = lane // self._state.subgroup_size
         if not self._inside(subgroup, first, product.n, lane, statement):
             return
         columns = slice(first, first + product.n)
         self._check_loads(subgroup, columns, "multiplied into", lane, statement)
-        operands = []
-        for tile, (outer, dtype, k_major) in zip(tiles, product.operands, strict=True):
-            place = product.place(tile)
-            if place is None:
-                state.report(
-                    INSTRUCTION, statement, (lane,),
-                    f"the matrix descriptor {tile:#x} is not of this version, or has no swizzle"
-                    " that there is",
-                )  # fmt: skip
-                return
-            at = place.addresses(outer, product.k, product.bits, k_major=k_major)
-            operands.append(read_tile(state, at, dtype, "tcgen05.mma", lane, statement, self._log))
         old = (self._words[:, columns], self._written[:, columns]) if added else None
         self._words[:, columns], self._written[:, columns] = product.result(
-            operands[0][:2], operands[1][:2], old
+            operands[0], operands[1], old
         )
         self._multiplied[columns] = self._products + 1
-        state.counts[product.name] += 1
+        self._state.counts[product.name] += 1
 
     def _log(
         self, memory: SimulatedMemory, units: np.ndarray, width: int, lane: int, statement: int

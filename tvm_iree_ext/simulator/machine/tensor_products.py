@@ -12,8 +12,10 @@ from tvm_iree_ext.simulator.machine.shared_tiles import DescribedTile
 from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
-_ROWS = 128
-_DEPTH_BYTES = 32
+ROWS = 128
+"""Of a product."""
+DEPTH_BYTES = 32
+"""Of a row of A, or a column of B."""
 _FACTORS = {
     "f16": {0: "f16", 1: "bf16"},
     "f8f6f4": {0: "f8e4m3fn", 1: "f8e5m2"},
@@ -60,7 +62,7 @@ class TensorProduct:
         c = _SUMS[kind].get(code >> 4 & 3)
         n, m = (code >> 17 & 63) * 8, (code >> 24 & 31) * 16
         others = code & ~(3 << 4 | 63 << 7 | 3 << 15 | 63 << 17 | 31 << 24)
-        if a is None or b is None or c is None or others or m != _ROWS:
+        if a is None or b is None or c is None or others or m != ROWS:
             return None
         if n not in range(16, 257, 16):
             return None
@@ -74,21 +76,21 @@ class TensorProduct:
     @property
     def k(self) -> int:
         """Elements along K."""
-        return _DEPTH_BYTES * 8 // self.bits
+        return DEPTH_BYTES * 8 // self.bits
 
     @property
     def name(self) -> str:
         """Of the kind in the table; the shape where it has none."""
-        wanted = (_ROWS, self.n, self.a, self.b, self.c)
+        wanted = (ROWS, self.n, self.a, self.b, self.c)
         for row in mma_table().values():
             if row.kind == "tensor_memory" and (row.m, row.n, row.a, row.b, row.c) == wanted:
                 return row.name
-        return f"tcgen05.mma {_ROWS}x{self.n}x{self.k}"
+        return f"tcgen05.mma {ROWS}x{self.n}x{self.k}"
 
     @property
     def operands(self) -> tuple[tuple[int, str, bool], tuple[int, str, bool]]:
         """Rows, type and major of A; columns, type and major of B."""
-        return (_ROWS, self.a, self.majors[0]), (self.n, self.b, self.majors[1])
+        return (ROWS, self.a, self.majors[0]), (self.n, self.b, self.majors[1])
 
     @staticmethod
     def place(descriptor: int) -> DescribedTile | None:

@@ -20,12 +20,12 @@ from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.machine.asynchronous_copies import Copies
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
 from tvm_iree_ext.simulator.machine.memory_view import MemoryView
+from tvm_iree_ext.simulator.machine.scaled_tensor_memory import ScaledTensorMemory
 from tvm_iree_ext.simulator.machine.simulated_registers import (
     LaneBytes,
     LaneView,
     SimulatedRegisters,
 )
-from tvm_iree_ext.simulator.machine.tensor_memory import TensorMemory
 from tvm_iree_ext.simulator.machine.warpgroup import Warpgroup
 from tvm_iree_ext.simulator.races.barrier_intervals import (
     report_races,
@@ -57,7 +57,7 @@ class SimulatedWorkgroup(WorkgroupState):
         self.copies = Copies(self)
         self.warpgroup = Warpgroup(self, self.order)
         self.barriers = Barriers(self, self.order, self.copies)
-        self.tensor_memory = TensorMemory(self, self.order, self.barriers)
+        self.tensor_memory = ScaledTensorMemory(self, self.order, self.barriers)
         self.strands = self.barriers.strands
         self._shared_top = SHARED_GAP
         self._sources: dict[Any, tuple[np.ndarray, np.ndarray]] = {}

@@ -1,5 +1,6 @@
 """Calls of ``tcgen05``, and of what makes its matrix descriptors."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm_iree_ext.base.errors import SimulationError
@@ -56,11 +57,42 @@ def _multiply(tr: Expressions, node: Any) -> Code:
     address, lhs, rhs, code, *disabled, more = operands
     if any(int(getattr(lanes, "value", 1)) for lanes in disabled) or "cta_group::1" not in tokens:
         raise SimulationError(f"the simulator takes products of one workgroup, all lanes: {node}")
-    kind = next(token for token in tokens if token.startswith("kind::")).removeprefix("kind::")
+    kind = _token(tokens, "kind::")
     sums, *descriptors, added = _values(tr, [address, lhs, rhs, code, more])
     tr.emitter.line(
         f"rt.tensor_memory.multiply({kind!r}, {sums}, ({', '.join(descriptors)}), {added},"
         f" {tr.mask}, {tr.statement})"
+    )
+    return NOTHING
+
+
+def _token(tokens: Sequence[str], prefix: str) -> str:
+    """What follows a prefix in the name of an instruction."""
+    return next(one for one in tokens if one.startswith(prefix)).removeprefix(prefix)
+
+
+@handles("ptx.tcgen05_mma_block_scale_ss")
+def _multiply_scaled(tr: Expressions, node: Any) -> Code:
+    operands, tokens = tokens_of(node)
+    if "cta_group::1" not in tokens:
+        raise SimulationError(f"the simulator takes products of one workgroup: {node}")
+    kind, vector = _token(tokens, "kind::"), _token(tokens, "scale_vec::")
+    sums, lhs, rhs, code, *scales, more = _values(tr, list(operands))
+    tr.emitter.line(
+        f"rt.tensor_memory.multiply_scaled({kind!r}, {vector!r}, {sums}, ({lhs}, {rhs}, {code}),"
+        f" ({', '.join(scales)}), {more}, {tr.mask}, {tr.statement})"
+    )
+    return NOTHING
+
+
+@handles("ptx.tcgen05_cp")
+def _copy_scales(tr: Expressions, node: Any) -> Code:
+    operands, tokens = tokens_of(node)
+    if not {"cta_group::1", "32x128b", "warpx4"} <= set(tokens) or "b8x16" in tokens:
+        raise SimulationError(f"the simulator takes copies of 32x128b to four subgroups: {node}")
+    address, descriptor = _values(tr, list(operands))
+    tr.emitter.line(
+        f"rt.tensor_memory.copy_scales({address}, {descriptor}, {tr.mask}, {tr.statement})"
     )
     return NOTHING
 

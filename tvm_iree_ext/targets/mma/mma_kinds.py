@@ -11,6 +11,8 @@ checked when the table is read (:mod:`.mma_table`, :mod:`.mma_table_checks`).
     warpgroup       one instruction of four subgroups, with B in shared memory
     tensor_memory   one instruction of a lane, with A and B in shared memory; C lies in tensor
                     memory, of which each of four subgroups reads its lanes
+    scaled_tensor_memory
+                    likewise, with a scale for each block of K; scales lie in tensor memory, too
     opaque          registers without a documented layout
     fma             multiply-adds of each lane (:mod:`.fma_kinds`); in no row of the table
 """
@@ -26,9 +28,19 @@ from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
 Kind = Literal[
-    "native", "virtual", "virtual_sparse", "scaled", "warpgroup", "tensor_memory", "opaque", "fma"
+    "native",
+    "virtual",
+    "virtual_sparse",
+    "scaled",
+    "warpgroup",
+    "tensor_memory",
+    "scaled_tensor_memory",
+    "opaque",
+    "fma",
 ]
-FROM_SHARED: tuple[Kind, ...] = ("warpgroup", "tensor_memory")
+IN_TENSOR_MEMORY: tuple[Kind, ...] = ("tensor_memory", "scaled_tensor_memory")
+"""Kinds whose sums lie there."""
+FROM_SHARED: tuple[Kind, ...] = ("warpgroup", *IN_TENSOR_MEMORY)
 """Kinds that read shared memory by descriptors, while lanes go on."""
 
 _TVM_DTYPES = {

@@ -58,13 +58,15 @@ def _scaled_kind(base: str, a: str, b: str) -> Mma:
     return made
 
 
-def scaled_kinds(target: Target | str, a: str, b: str, scales: str = "e8m0") -> list[Mma]:
+def scaled_kinds(
+    target: Target | str, a: str, b: str, scales: str = "e8m0", kind: Kind = "scaled"
+) -> list[Mma]:
     """The instructions of a GPU that multiply blocks of these formats with scales of a type."""
     if a not in SCALE_FORMATS or b not in SCALE_FORMATS:
         return []
     return [
         _scaled_kind(row.name, a, b)
-        for row in mma_kinds(target, ("scaled",))
+        for row in mma_kinds(target, (kind,))
         if row.operand("lhs_scale").dtype == scales and takes(row, a, b)
     ]
 

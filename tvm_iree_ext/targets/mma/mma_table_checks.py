@@ -9,7 +9,13 @@ from math import prod
 import numpy as np
 
 from tvm_iree_ext.base.errors import LayoutError, TargetError
-from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, Mma, MmaOperand, dtype_bits
+from tvm_iree_ext.targets.mma.mma_kinds import (
+    FROM_SHARED,
+    IN_TENSOR_MEMORY,
+    Mma,
+    MmaOperand,
+    dtype_bits,
+)
 
 _DIMS = {"lhs": ("B", "M", "K"), "rhs": ("B", "K", "N"), "acc": ("B", "M", "N")}
 
@@ -47,6 +53,8 @@ def _of_operands(row: Mma) -> Iterator[tuple[str, str]]:
         registers = operand.elements_per_lane if one_each else -(-bits // 32)
         if "in byte e" in operand.packing:
             registers = operand.elements_per_lane // 4
+        if row.kind == "scaled_tensor_memory" and name.endswith("scale"):  # a column for 32 rows
+            registers = extents["N" if "N" in operand.dims else "M"] // 32
         if registers != operand.registers:
             yield name, f"{bits} bits in {operand.registers} registers; expected {registers}"
 
@@ -86,7 +94,7 @@ def _of_the_product(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, s
         if row.operands():
             yield "operands", "an opaque kind has no documented layout"
         return
-    shared = (row.kind == "tensor_memory", row.kind in FROM_SHARED)
+    shared = (row.kind in IN_TENSOR_MEMORY, row.kind in FROM_SHARED)
     if row.acc is None or (row.lhs is None, row.rhs is None) != shared:
         yield "operands", "one is missing"
         return
@@ -125,7 +133,7 @@ def _of_names(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, str]]:
         yield "intrinsic", f"ptx is {row.ptx!r}"
     if row.vendor == "amd" and not (row.llvm and row.isa):
         yield "intrinsic", "no LLVM intrinsic, or no name in the ISA"
-    if row.kind == "tensor_memory":  # a descriptor has the shape
+    if row.kind in IN_TENSOR_MEMORY:  # a descriptor has the shape
         yield from _of_tensor_memory(row)
         return
     shape = f"m{row.m}n{row.n}k{row.k}" if row.ptx else f"{row.m}x{row.n}x{row.k}"
@@ -137,8 +145,15 @@ def _of_names(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, str]]:
 
 def _of_tensor_memory(row: Mma) -> Iterator[tuple[str, str]]:
     """The shapes of ``tcgen05.mma`` of one workgroup (PTX ISA, its table of shapes)."""
-    if row.m != 128 or row.n not in range(16, 257, 16) or row.k * dtype_bits(row.a) != 256:
+    scaled = row.kind == "scaled_tensor_memory"
+    # With scales, a float of fewer than 8 bits may have a byte of its own.
+    bits = (8 if scaled and row.k == 32 else dtype_bits(row.a)) * row.k
+    if row.m != 128 or row.n not in range(16, 257, 16) or bits != 256:
         yield "shape", "M is 128, N a multiple of 16 up to 256, and K 32 bytes"
+    for name in ("lhs_scale", "rhs_scale") if scaled else ():
+        blocks = row.operand(name).extent("K")
+        if blocks * (row.scale_block or 0) != row.k or f"scale_vec::{blocks}X" not in str(row.ptx):
+            yield name, f"{blocks} blocks of {row.scale_block}; K is {row.k}, and {row.ptx}"
 
 
 def _digits(operand: MmaOperand, dim: str) -> list[tuple[int, ...]]:

@@ -9,7 +9,8 @@ which is half of another block.  A block's scale is at the same lane for all for
 that lane has its elements.
 
 NVIDIA's instruction of K 32 has each element in a byte, at the places of 8-bit floats; those of K
-64 take 4-bit floats alone, eight to a register.
+64 take 4-bit floats alone, eight to a register.  Those in tensor memory (``tcgen05``) have a run of
+16 elements in 16 bytes of shared memory, side by side from the first bit on, where K is 32.
 
 Sources of AMD's: its composable_kernel, ``test/mx_mfma_op``, where ``mx_mfma_op.hpp`` has the
 places for each format, and ``scale_mapping_*.txt`` what a program printed of which lane's scale
@@ -68,6 +69,8 @@ def takes(row: Mma, a: str, b: str) -> bool:
 
 def with_formats(row: Mma, a: str, b: str) -> Mma:
     """The table's row with other formats of A and B."""
+    if row.kind == "scaled_tensor_memory":  # a descriptor has the formats
+        return replace(row, name=scaled_name(row.name, a, b), a=a, b=b)
     if row.vendor == "nvidia":
         return _in_bytes(row, a, b)
     return replace(
