@@ -70,6 +70,8 @@ class Results:
             self.op.dims["n"], self.place.outer,
         )  # fmt: skip
         most = source.run(True, 16)
+        if self.lanes.kind == "cuda":  # which has no vectors of more than 16 bytes
+            most = min(most, 16 // item_bytes(self.op.compute_dtype))
         if self.partials is not None:
             most = vector_elements(8 * item_bytes(self.op.compute_dtype), 16, self.op.count("n"))
         runs = side_by_side(columns, slots, most)
