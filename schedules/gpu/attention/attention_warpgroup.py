@@ -271,7 +271,8 @@ def plan_warpgroups(
             raise ScheduleError(f"{where}: {reason}")
     if kinds[keys].name != config.mma_kind:
         raise ScheduleError(f"{where}: the instruction of {keys} keys is {kinds[keys].name}")
-    first, second = (_of_a_warp(kinds[n], dtype) for n in (keys, columns))
+    loaded = BOX_COLUMNS if each == WARPGROUP else columns  # of a row's output at once
+    first, second = (_of_a_warp(kinds[n], dtype) for n in (keys, loaded))
     config = replace(config, columns=columns)
     plan = AttentionPlan(op, config, chip, first.subgroup_size, first, second, False, 1)
     found = WarpgroupAttention(plan, kinds[keys], kinds[columns], depth, columns)

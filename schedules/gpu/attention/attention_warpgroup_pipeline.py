@@ -36,6 +36,7 @@ _OPERANDS = ("query", "key", "value")
 class WarpgroupAttentionPipeline(AttentionWorkgroup):
     """A kernel whose first warpgroup fills slots with keys and values."""
 
+    few, many = FEW, MANY  # registers of a lane, by warpgroups beside the one that copies
     copy_loop: Mapping[str, bool] = {}  # annotations of the loop that copies
 
     def __init__(self, kernel: WarpgroupAttention, operands: AttentionOperands) -> None:
@@ -80,12 +81,12 @@ class WarpgroupAttentionPipeline(AttentionWorkgroup):
 
     def _few_registers(self) -> None:
         """Of a lane of the warpgroup that copies."""
-        if count := FEW.get(self.kernel.consumers):
+        if count := self.few.get(self.kernel.consumers):
             mbarrier.registers_of_warpgroup(count, more=False)
 
     def _many_registers(self) -> None:
         """Of a lane of the others."""
-        if count := MANY.get(self.kernel.consumers):
+        if count := self.many.get(self.kernel.consumers):
             mbarrier.registers_of_warpgroup(count, more=True)
 
     # Places in shared memory.

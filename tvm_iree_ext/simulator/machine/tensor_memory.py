@@ -396,8 +396,8 @@ class TensorMemory:
         split = [parts(over_lanes(value, state.lanes)) for value in values]
         for subgroup, row, columns in self._reached(address, count, "stores to", mask, statement):
             lane = subgroup * state.subgroup_size
-            self._check_products(subgroup, columns, "stored to", lane, statement)
             self._check_left(subgroup, columns, lane, statement)
+            self._check_products(subgroup, columns, "stored to", lane, statement)
             self._check_accesses(subgroup, columns, "stored to", lane, statement)
             mine, rows = slice(lane, lane + state.subgroup_size), slice(row, row + _QUARTER)
             for at, (word, bad, _) in enumerate(split):
