@@ -2,8 +2,9 @@
 
 A workgroup allocates columns of tensor memory: 128 lanes of 32 bits each.  One lane multiplies
 tiles of shared memory into them, and goes on; ``commit`` has a barrier in shared memory arrive when
-all that it multiplied is done.  A subgroup of rank w (of 4) loads lanes 32 w to 32 w + 31, each of
-its lanes one of these.
+all that it multiplied is done.  A subgroup of rank w (of 4) loads and stores lanes 32 w to
+32 w + 31, each of its lanes one of these.  A may lie in tensor memory, too: a row of it is a lane,
+and a column has as many elements along K as 32 bits have.
 
 An address in tensor memory is a number: the lane in its high 16 bits, the column in the low ones.
 
@@ -145,7 +146,8 @@ def allocate_no_more() -> None:
 def multiply(mma: Mma, sums: Any, lhs: Any, rhs: Any, descriptor: int, more: Any) -> None:
     """By a lane: start a product of tiles by descriptors into the columns from an address on.
 
-    It is added to what is there if ``more``.  Products of a lane are added in their order.
+    ``lhs`` is a descriptor, or an address in tensor memory, of 32 bits.  The product is added to
+    what is there if ``more``.  Products of a lane are added in their order.
     """
     kind = tirx.const(descriptor, "uint32")
     I.evaluate(T.ptx[mma.ptx](sums, lhs, rhs, kind, *_DISABLED, more))
@@ -177,6 +179,17 @@ def load(registers: Sequence[Any], address: Any) -> None:
     """By a subgroup: start loading a run of columns of its lanes, a power of 2 of them."""
     count = len(registers)
     I.evaluate(T.ptx[f"tcgen05.ld.sync.aligned.32x32b.x{count}.b32"](*registers, address))
+
+
+def store(address: Any, registers: Sequence[Any]) -> None:
+    """By a subgroup: start storing to a run of columns of its lanes, a power of 2 of them."""
+    name = f"tcgen05.st.sync.aligned.32x32b.x{len(registers)}.b32"
+    I.evaluate(T.ptx[name](address, *registers))
+
+
+def wait_for_stores() -> None:
+    """By a subgroup: what it stored is in tensor memory."""
+    I.evaluate(T.ptx["tcgen05.wait::st.sync.aligned"]())
 
 
 def wait_for_loads() -> None:

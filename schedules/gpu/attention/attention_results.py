@@ -1,5 +1,6 @@
 """Results of attention: the normalised output, or the running state merged with the given one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -32,24 +33,33 @@ class Results:
         self.softmax, self.outputs, self.partials = softmax, outputs, partials
         self.coordinates = acc_coordinates(self.plan.second, self.plan.column_major)
 
-    def emit(self) -> None:
-        """Store what each lane holds, as far as the result reaches."""
+    def emit(self, column_tiles: Sequence[int] | None = None) -> None:
+        """Store what each lane holds, as far as the result reaches.
+
+        ``column_tiles`` are those to store, by default all.  What is written of a row beside its
+        output goes with the first.
+        """
         plan = self.plan
+        stored = range(plan.column_tiles) if column_tiles is None else column_tiles
         each = len(plan.output_slots or ())
         for tile in range(plan.row_tiles):
             for slot in range(plan.score_rows.count):
                 row = I.Bind(self.place.row(tile, slot))
                 with where(None if self.place.whole_rows else row < self.place.row_count):
-                    finished = self._finished(row, tile * plan.score_rows.count + slot)
-                    for column_tile in range(plan.column_tiles):
+                    finished = self._finished(
+                        row, tile * plan.score_rows.count + slot, with_row=0 in stored
+                    )
+                    for column_tile in stored:
                         base = (tile * plan.column_tiles + column_tile) * each
                         for start, count in self._runs(slot):
                             self._store(row, column_tile, base, start, count, finished)
 
-    def _finished(self, row: Any, at: int) -> Finish:
-        """What makes a row's result of its sums."""
+    def _finished(self, row: Any, at: int, *, with_row: bool) -> Finish:
+        """What makes a row's result of its sums; ``with_row`` these are written, where results."""
         softmax, column = self.softmax, self.place.first_column
         first = None if isinstance(column, int) else column == 0
+        if not with_row:
+            first = tirx.const(0, "bool")
         if self.partials is not None:
             partials, part, first_point = self.partials
             with where(first):
@@ -70,6 +80,8 @@ class Results:
             self.op.dims["n"], self.place.outer,
         )  # fmt: skip
         most = source.run(True, 16)
+        if self.lanes.kind == "cuda":  # which has no vectors of more than 16 bytes
+            most = min(most, 16 // item_bytes(self.op.compute_dtype))
         if self.partials is not None:
             most = vector_elements(8 * item_bytes(self.op.compute_dtype), 16, self.op.count("n"))
         runs = side_by_side(columns, slots, most)

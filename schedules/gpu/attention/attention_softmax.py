@@ -56,11 +56,20 @@ class ScoreDomain:
 
 
 class Softmax:
-    """The statistics of a lane's rows while a kernel is emitted."""
+    """The statistics of a lane's rows while a kernel is emitted.
+
+    With ``slack`` a row's maximum is replaced where the next would change its exponents by more
+    than that: what was summed is then seldom rescaled, and weights are at most 2^slack, not 1.
+    """
 
     def __init__(
-        self, plan: AttentionPlan, operands: AttentionOperands, lanes: WorkgroupLanes
+        self,
+        plan: AttentionPlan,
+        operands: AttentionOperands,
+        lanes: WorkgroupLanes,
+        slack: float = 0.0,
     ) -> None:
+        self.slack = slack
         self.plan, self.operands, self.lanes = plan, operands, lanes
         self.domain = ScoreDomain.of(plan.op)
         self.dtype = plan.op.compute_dtype
@@ -108,6 +117,10 @@ class Softmax:
                 highest = largest(self.lanes.kind, highest, scores[register])
             mine = self.across(highest, lambda a, b: largest(self.lanes.kind, a, b))
             newest = held(largest(self.lanes.kind, self.maxima[at], mine))
+            if self.slack:
+                growth = (newest - self.maxima[at]) * self.const(domain.exponent)
+                enough = growth > self.const(self.slack)
+                newest = held(tirx.Select(enough, newest, self.maxima[at]))
             factor = held(self.power(self.maxima[at] - newest, domain.exponent))
             I.buffer_store(self.maxima, newest, [at])
             shift = held(newest * self.const(domain.exponent)) if domain.products else newest

@@ -16,6 +16,9 @@ product of the tile before. The tensor memory unit copies boxes of 64 columns, s
 instruction's descriptors say, with zeros beyond the arrays. A warp holds of an accumulator what it
 would of many ``m16n8k16``, so that all but copies and products is the other kernel's, with warps as
 subgroups.
+
+Where the chip has tensor memory (``tcgen05``), a lane of warpgroup 0 multiplies into it, and the
+others turn scores into weights, with 128 rows each: :mod:`.attention_tensor_memory`.
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +30,7 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.intrin import mbarrier
 from tvm_iree_ext.intrin.shared_operands import SharedOperand
+from tvm_iree_ext.intrin.tcgen05 import COLUMNS
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.gpu.attention.attention_config import (
@@ -36,11 +40,12 @@ from tvm_iree_ext.schedules.gpu.attention.attention_config import (
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_products import product_dtypes
 from tvm_iree_ext.targets.gpu import gpu_chip
-from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
 WARPGROUP = 128  # lanes
 SUBGROUPS = 4  # of a warpgroup
+_LANES = 32
 BOX_COLUMNS = 64  # of 16 bits: rows of 128 bytes, the widest swizzle
 _SWIZZLE_BYTES = 128
 _WARP_KINDS = {
@@ -66,7 +71,7 @@ class WarpgroupAttention:
 
     Attributes:
         plan: of warps: all that does not multiply or copy.
-        first, second: the instructions.
+        first, second: the instructions; each warpgroup has the rows of one.
         depth, columns: k1 and n, padded to boxes.
     """
 
@@ -78,8 +83,26 @@ class WarpgroupAttention:
 
     @property
     def consumers(self) -> int:
-        """Warpgroups that multiply."""
+        """Warpgroups with rows of their own: that multiply them, or weigh them."""
         return self.plan.subgroups // SUBGROUPS
+
+    @property
+    def in_tensor_memory(self) -> bool:
+        """Whether scores, weights and outputs lie there."""
+        return self.first.kind == "tensor_memory"
+
+    @property
+    def sum_columns(self) -> int:
+        """Columns of tensor memory: scores, in whose place weights come, and outputs."""
+        return self.consumers * (self.plan.keys + self.columns)
+
+    def scores_column(self, consumer: int) -> int:
+        """The first column of a warpgroup's scores."""
+        return consumer * self.plan.keys
+
+    def outputs_column(self, consumer: int) -> int:
+        """The first column of a warpgroup's outputs."""
+        return self.consumers * self.plan.keys + consumer * self.columns
 
     @property
     def stages(self) -> int:
@@ -109,18 +132,25 @@ class WarpgroupAttention:
         return found
 
     @property
-    def barriers(self) -> int:
-        """The query's, and of each slot of keys and of values one for "full" and one for "free"."""
-        return 1 + 4 * self.stages
+    def further_words(self) -> int:
+        """Of tensor memory: barriers of each warpgroup's scores and weights, and its address."""
+        return 2 * self.consumers + 1 if self.in_tensor_memory else 0
+
+    @property
+    def words(self) -> int:
+        """Behind the tiles: the query's barrier, of each slot of keys and of values one for "full"
+        and one for "free", and further ones.
+        """
+        return 1 + 4 * self.stages + self.further_words
 
     @property
     def shared_bytes(self) -> int:
         """Of a workgroup."""
-        return self.offset("end") + self.barriers * mbarrier.BYTES
+        return self.offset("end") + self.words * mbarrier.BYTES
 
     @property
     def query(self) -> SharedOperand:
-        """64 rows of a box."""
+        """A warpgroup's rows of a box."""
         return SharedOperand(self.first, "lhs", BOX_COLUMNS // self.first.k, True, _SWIZZLE_BYTES)
 
     @property
@@ -173,6 +203,37 @@ def _obstacle(op: Attention) -> str | None:
     return None
 
 
+def _of_a_warp(kind: Mma, dtype: str) -> Mma:
+    """What a warp's part of an instruction is made of."""
+    if kind.kind == "warpgroup":
+        return mma_kind(_WARP_KINDS[dtype])
+    # Of sums in tensor memory each lane of a warp loads a row, and multiplied is what it stores.
+    acc = replace(kind.operand("acc"), subgroup=(1, 1), sstrides=(0, 0))
+    lhs = replace(
+        acc, dims=("M", "K"), dtype=kind.a, outer=(1, kind.k), elements_per_lane=kind.k,
+        registers=kind.k * dtype_bits(kind.a) // 32,
+    )  # fmt: skip
+    return replace(kind, m=_LANES, num_subgroups=1, lhs=lhs, acc=acc)
+
+
+def _overfull(kernel: WarpgroupAttention) -> str | None:
+    """What has no room in registers, or in tensor memory."""
+    keys, columns = kernel.plan.keys, kernel.columns
+    if kernel.in_tensor_memory:
+        if kernel.sum_columns > COLUMNS:
+            return (
+                f"{keys} keys and {columns} columns of {kernel.consumers} warpgroups take"
+                f" {kernel.sum_columns} columns of tensor memory; there are {COLUMNS}"
+            )
+        return None
+    held = keys // 2 + keys // 4 + columns // 2
+    if held > _HELD:
+        return (
+            f"{keys} keys and {columns} columns take {held} registers of a lane; there are {_HELD}"
+        )
+    return None
+
+
 def plan_warpgroups(
     op: Attention, target: Target, config: GpuAttentionConfig
 ) -> WarpgroupAttention:
@@ -190,35 +251,35 @@ def plan_warpgroups(
     depth, columns = (-(-op.count(role) // BOX_COLUMNS) * BOX_COLUMNS for role in ("k1", "n"))
     kinds = {
         kind.n: kind
-        for kind in mma_kinds(target, ("warpgroup",))
+        for kind in mma_kinds(target, FROM_SHARED)
         if kind.c == "f32" and tvm_dtype(kind.a) == dtype
     }
     columns = next((n for n in sorted(kinds) if n >= columns and n % BOX_COLUMNS == 0), columns)
     consumers = config.subgroups // SUBGROUPS
-    held = keys // 2 + keys // 4 + columns // 2
+    each = 128 if mma_kind(config.mma_kind).kind == "tensor_memory" else 64
     reasons = {
         f"{chip.name} has no warpgroup instruction of {keys} and of {columns} columns"
         f" for {dtype}": (
             not {keys, columns} <= set(kinds)
         ),
-        f"{rows} rows are not 64 for each of 1 or 2 warpgroups": (
+        f"{rows} rows are not {each} for each of 1 or 2 warpgroups": (
             (consumers, config.subgroups) not in ((1, SUBGROUPS), (2, 2 * SUBGROUPS))
-            or rows != 64 * consumers
+            or rows != each * consumers
         ),
         f"{config.stages} stages; expected 2 or more": config.stages < 2,
-        f"{keys} keys and {columns} columns take {held} registers of a lane; there are {_HELD}": (
-            held > _HELD
-        ),
     }  # fmt: skip
     for reason, holds in reasons.items():
         if holds:
             raise ScheduleError(f"{where}: {reason}")
     if kinds[keys].name != config.mma_kind:
         raise ScheduleError(f"{where}: the instruction of {keys} keys is {kinds[keys].name}")
-    warp = mma_kind(_WARP_KINDS[dtype])
+    loaded = BOX_COLUMNS if each == WARPGROUP else columns  # of a row's output at once
+    first, second = (_of_a_warp(kinds[n], dtype) for n in (keys, loaded))
     config = replace(config, columns=columns)
-    plan = AttentionPlan(op, config, chip, warp.subgroup_size, warp, warp, False, 1)
+    plan = AttentionPlan(op, config, chip, first.subgroup_size, first, second, False, 1)
     found = WarpgroupAttention(plan, kinds[keys], kinds[columns], depth, columns)
+    if (reason := _overfull(found)) is not None:
+        raise ScheduleError(f"{where}: {reason}")
     if found.shared_bytes > chip.shared_memory_bytes:
         raise ScheduleError(
             f"{where}: tiles take {found.shared_bytes} bytes of shared memory; there are"
@@ -235,18 +296,19 @@ def plan_warpgroups(
 
 def chosen_warpgroups(op: Attention, target: Target) -> GpuAttentionConfig | None:
     """The config by warpgroups; None where the chip has none, or the other kernel is better."""
-    kinds = mma_kinds(target, ("warpgroup",))
+    kinds = mma_kinds(target, FROM_SHARED)
     if not kinds or _obstacle(op):
         return None
     rows = op.extents[op.dims["m"][-1]]
     if not isinstance(rows, str) and rows < _FEW_ROWS:
         return None
-    for consumers in (2, 1) if isinstance(rows, str) or rows > _FEW_ROWS else (1,):
+    each = kinds[0].m
+    for consumers in (2, 1) if isinstance(rows, str) or rows > each else (1,):
         for keys in _KEYS:
             for kind in kinds:
                 config = GpuAttentionConfig(
                     WARPGROUP_ALGORITHM,
-                    rows=64 * consumers,
+                    rows=each * consumers,
                     columns=op.count("n"),
                     keys=keys,
                     subgroups=SUBGROUPS * consumers,

@@ -189,17 +189,10 @@ class AttentionWorkgroup(ABC):
         """
         plan = self.plan
         base = tile * self.score_registers
-        rescaled = plan.second.operand("acc").elements_per_lane
-        slots = plan.output_slots or ()
         later: list[tuple[int, Any]] = []
 
         def rescale(slot: int, factor: Any) -> None:
-            for column_tile in range(plan.column_tiles):
-                first = tile * self.output_registers + column_tile * rescaled
-                for start, count in runs_of(slots, slot):
-                    at = vector(tirx.const(first + start, "int32"), count)
-                    wide_factor = tirx.Broadcast(factor, count) if count > 1 else factor
-                    I.buffer_store(self.outputs, self.outputs[at] * wide_factor, [at])
+            self._rescale(tile, slot, factor)
 
         def postpone(slot: int, factor: Any) -> None:
             later.append((slot, factor))
@@ -214,6 +207,17 @@ class AttentionWorkgroup(ABC):
             score = self.scores[vector(tirx.const(base + source, "int32"), count)]
             place = vector(tirx.const(base + at, "int32"), count)
             I.buffer_store(self.weights, as_held(score, dtype), [place])
+
+    def _rescale(self, tile: int, slot: int, factor: Any) -> None:
+        """Multiply what was summed of a row."""
+        plan = self.plan
+        rescaled = plan.second.operand("acc").elements_per_lane
+        for column_tile in range(plan.column_tiles):
+            first = tile * self.output_registers + column_tile * rescaled
+            for start, count in runs_of(plan.output_slots or (), slot):
+                at = vector(tirx.const(first + start, "int32"), count)
+                wide_factor = tirx.Broadcast(factor, count) if count > 1 else factor
+                I.buffer_store(self.outputs, self.outputs[at] * wide_factor, [at])
 
     def _weight_moves(self) -> list[tuple[int, int, int]]:
         """Registers of the weights, of the scores that they come from, and how many at once."""

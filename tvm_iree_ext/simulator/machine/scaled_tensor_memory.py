@@ -40,7 +40,7 @@ class ScaledTensorMemory(TensorMemory):
         if place is None or not self._inside(subgroup, first, _COLUMNS, lane, statement):
             return
         columns = slice(first, first + _COLUMNS)
-        self._check_loads(subgroup, columns, "copied to", lane, statement)
+        self._check_accesses(subgroup, columns, "copied to", lane, statement)
         raw, never = self._bytes(place, _ROWS, _ROW_BYTES, True, "tcgen05.cp", lane, statement)
         words = np.ascontiguousarray(raw.astype(np.int8)).view(np.uint32)
         known = ~never.reshape(_ROWS, _COLUMNS, -1).any(axis=2)

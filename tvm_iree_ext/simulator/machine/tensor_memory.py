@@ -1,23 +1,31 @@
 """Tensor memory (``tcgen05``): columns of 128 lanes, which a workgroup allocates.
 
-Products of tiles in shared memory are added up there while lanes go on.  They are done when a
-barrier is waited for at which a later ``commit`` arrives; then the columns may be loaded, each
-subgroup its 32 lanes, and the tiles overwritten.  Loads are done after ``wait::ld``, and then the
-columns may be multiplied into again, by who waits for those that loaded.  What waiting orders holds
-for tensor memory only from a ``fence::after_thread_sync`` on, and what loads did only for those who
-wait for something behind a ``fence::before_thread_sync``.
+Products are added up there while lanes go on, of tiles in shared memory, or with A in tensor
+memory, too.  They are done when a barrier is waited for at which a later ``commit`` arrives; then
+the columns may be loaded, each subgroup its 32 lanes, and tiles and A overwritten.  Loads are done
+after ``wait::ld``, stores after ``wait::st``, and then the columns may be multiplied into, or what
+was stored multiplied, by who waits for those that did so.  What waiting orders holds for tensor
+memory only from a ``fence::after_thread_sync`` on, and what loads and stores did only for those who
+wait for something behind a ``fence::before_thread_sync``.  A lane's products are made in its order.
 
 Clocks are those of :mod:`.happens_before`, kept for each column.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import BARRIER, BOUNDS, INSTRUCTION, RACE, UNWAITED
-from tvm_iree_ext.simulator.base.lane_values import Origin, Value, over_lanes, poisoned
+from tvm_iree_ext.simulator.base.lane_values import (
+    Origin,
+    Value,
+    element_type,
+    over_lanes,
+    parts,
+    poisoned,
+)
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
@@ -26,6 +34,7 @@ from tvm_iree_ext.simulator.machine.pending_registers import PendingRegisters
 from tvm_iree_ext.simulator.machine.shared_tiles import DescribedTile, read_tile
 from tvm_iree_ext.simulator.machine.tensor_products import Known, TensorProduct
 from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
+from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
 
 _LANES, _COLUMNS = 128, 512  # PTX ISA, tcgen05: tensor memory of a core
 _QUARTER = 32  # lanes that a subgroup reaches
@@ -47,6 +56,39 @@ class _Allocation:
         return slice(self.first, self.first + self.columns)
 
 
+class _Accesses:
+    """Loads, or stores, of each subgroup: the clock from which others may know of their end."""
+
+    def __init__(self, verb: str, state: WorkgroupState, order: HappensBefore) -> None:
+        self.verb, self._order = verb, order
+        self._when: np.ndarray = np.zeros((state.subgroups, _COLUMNS), np.int32)
+        self._waited: np.ndarray = np.zeros((state.subgroups, _COLUMNS), bool)
+
+    def start(self, subgroup: int, columns: slice) -> None:
+        """They are under way."""
+        self._when[subgroup, columns] = _NEVER
+        self._waited[subgroup, columns] = False
+
+    def waited(self, subgroup: int) -> None:
+        """The subgroup waited for its own."""
+        self._waited[subgroup] |= self._when[subgroup] == _NEVER
+
+    def fenced(self, subgroup: int) -> None:
+        """Who waits for what the subgroup does next knows of those that it waited for."""
+        here = self._waited[subgroup]
+        self._when[subgroup, here] = self._order.clocks[subgroup, subgroup]
+        here[:] = False
+
+    def late(self, other: int, columns: slice, subgroup: int, known: np.ndarray) -> int | None:
+        """A column of which a subgroup does not know that another's are done."""
+        when = self._when[other, columns]
+        if other == subgroup:
+            wrong = (when == _NEVER) & ~self._waited[other, columns]
+        else:
+            wrong = when > known[other]
+        return columns.start + int(np.argmax(wrong)) if wrong.any() else None
+
+
 class TensorMemory:
     """Tensor memory of a workgroup, its allocations, and what is under way."""
 
@@ -59,10 +101,11 @@ class TensorMemory:
         self._products = 0  # commits after which there were products
         self._lane = -1  # that starts products
         self._multiplied: np.ndarray = np.zeros(_COLUMNS, np.int32)
-        self._loaded: np.ndarray = np.zeros((state.subgroups, _COLUMNS), np.int32)
+        self._multiplied_from: np.ndarray = np.zeros(_COLUMNS, np.int32)  # as A
+        self._loaded = _Accesses("loads", state, order)
+        self._stored = _Accesses("stores to", state, order)
         self._known: np.ndarray = np.zeros_like(order.clocks)  # by subgroup, for tensor memory
         self._loads = PendingRegisters(state)
-        self._waited: np.ndarray = np.zeros((state.subgroups, _COLUMNS), bool)
 
     # Allocations.
 
@@ -127,7 +170,7 @@ class TensorMemory:
                 )  # fmt: skip
                 continue
             self._check_products(subgroup, found[0].all, "freed", lane, statement)
-            self._check_loads(subgroup, found[0].all, "freed", lane, statement)
+            self._check_accesses(subgroup, found[0].all, "freed", lane, statement)
             self._allocations.remove(found[0])
 
     def _addresses(self, address: Value, mask: Any, statement: int) -> list[tuple[int, int]]:
@@ -176,6 +219,8 @@ class TensorMemory:
         more: Value,
         mask: Any,
         statement: int,
+        *,
+        lhs_in_tensor_memory: bool = False,
     ) -> None:
         """A lane starts a product.
 
@@ -186,6 +231,7 @@ class TensorMemory:
             more: whether it is added to what is there.
             mask: of the lane.
             statement: its number.
+            lhs_in_tensor_memory: whether A's descriptor is an address there.
         """
         if mask is NOBODY:
             return
@@ -203,7 +249,16 @@ class TensorMemory:
             self._report_code(kind, code, lane, statement)
             return
         operands = []
-        for tile, (outer, dtype, k_major) in zip(tiles, product.operands, strict=True):
+        for number, (tile, (outer, dtype, k_major)) in enumerate(
+            zip(tiles, product.operands, strict=True)
+        ):
+            if lhs_in_tensor_memory and number == 0:
+                subgroup = lane // self._state.subgroup_size
+                weights = self._left(product, tile, subgroup, lane, statement)
+                if weights is None:
+                    return
+                operands.append(weights)
+                continue
             place = self._place(tile, lane, statement)
             if place is None:
                 return
@@ -267,13 +322,37 @@ class TensorMemory:
         if not self._inside(subgroup, first, product.n, lane, statement):
             return
         columns = slice(first, first + product.n)
-        self._check_loads(subgroup, columns, "multiplied into", lane, statement)
+        self._check_accesses(subgroup, columns, "multiplied into", lane, statement)
         old = (self._words[:, columns], self._written[:, columns]) if added else None
         self._words[:, columns], self._written[:, columns] = product.result(
             operands[0], operands[1], old
         )
         self._multiplied[columns] = self._products + 1
         self._state.counts[product.name] += 1
+
+    def _left(
+        self, product: TensorProduct, address: int, subgroup: int, lane: int, statement: int
+    ) -> Known | None:
+        """A from tensor memory: its rows are lanes, and elements along K fill columns."""
+        first, row = address & 0xFFFF, address >> 16
+        count = product.k * product.bits // 32
+        if row or not product.majors[0]:
+            self._state.report(
+                INSTRUCTION, statement, (lane,),
+                f"A begins in lane {row} of tensor memory; expected 0" if row
+                else "A in tensor memory has K contiguous; the instruction descriptor says M",
+                _NAME, first,
+            )  # fmt: skip
+            return None
+        if not self._inside(subgroup, first, count, lane, statement):
+            return None
+        columns = slice(first, first + count)
+        self._check_products(subgroup, columns, "multiplied", lane, statement)
+        self._check_accesses(subgroup, columns, "multiplied", lane, statement, loads=False)
+        self._multiplied_from[columns] = self._products + 1
+        words = np.ascontiguousarray(self._words[:, columns])
+        numbers = words.view(element_type(tvm_dtype(product.a))).astype(np.float64)
+        return numbers, np.repeat(~self._written[:, columns], 32 // product.bits, axis=1)
 
     def _log(
         self, memory: SimulatedMemory, units: np.ndarray, width: int, lane: int, statement: int
@@ -302,24 +381,14 @@ class TensorMemory:
             return
         words = np.zeros((count, state.lanes), np.uint32)
         good = np.ones((count, state.lanes), bool)
-        for subgroup, at in self._addresses(address, mask, statement):
+        for subgroup, row, columns in self._reached(address, count, "loads", mask, statement):
             lane = subgroup * state.subgroup_size
-            first, row = at & 0xFFFF, subgroup % _QUARTERS * _QUARTER
-            if at >> 16 != row:
-                state.report(
-                    INSTRUCTION, statement, (lane,),
-                    f"subgroup {subgroup} loads lanes of tensor memory from {at >> 16} on; it"
-                    f" reaches those from {row} on", _NAME, first,
-                )  # fmt: skip
-                continue
-            if not self._inside(subgroup, first, count, lane, statement):
-                continue
-            columns = slice(first, first + count)
             self._check_products(subgroup, columns, "loaded", lane, statement)
+            self._check_accesses(subgroup, columns, "loaded", lane, statement, loads=False)
             mine = slice(lane, lane + state.subgroup_size)
             words[:, mine] = self._words[row : row + _QUARTER, columns].T
             good[:, mine] = self._written[row : row + _QUARTER, columns].T
-            self._loaded[subgroup, columns] = _NEVER
+            self._loaded.start(subgroup, columns)
         origin = Origin(_NAME, -1, statement)
         for (target, index), word, known in zip(targets, words, good, strict=True):
             value = poisoned(word.view(target.dtype), ~known, origin)
@@ -333,7 +402,51 @@ class TensorMemory:
         active = self._state.active(mask)
         self._loads.end(active)
         for subgroup in self._order.subgroups_in(active):
-            self._waited[subgroup] |= self._loaded[subgroup] == _NEVER
+            self._loaded.waited(int(subgroup))
+
+    def _reached(
+        self, address: Value, count: int, action: str, mask: Any, statement: int
+    ) -> Iterator[tuple[int, int, slice]]:
+        """Subgroups of a mask that reach columns: each with its first lane, and the columns."""
+        for subgroup, at in self._addresses(address, mask, statement):
+            lane = subgroup * self._state.subgroup_size
+            first, row = at & 0xFFFF, subgroup % _QUARTERS * _QUARTER
+            if at >> 16 != row:
+                self._state.report(
+                    INSTRUCTION, statement, (lane,),
+                    f"subgroup {subgroup} {action} lanes of tensor memory from {at >> 16} on; it"
+                    f" reaches those from {row} on", _NAME, first,
+                )  # fmt: skip
+            elif self._inside(subgroup, first, count, lane, statement):
+                yield subgroup, row, slice(first, first + count)
+
+    # Stores.
+
+    def store(self, values: list[Value], address: Value, mask: Any, statement: int) -> None:
+        """Subgroups start stores to columns, each lane to those of its own lane."""
+        state, count = self._state, len(values)
+        if not state.whole(mask, statement, "tcgen05.st"):
+            return
+        split = [parts(over_lanes(value, state.lanes)) for value in values]
+        for subgroup, row, columns in self._reached(address, count, "stores to", mask, statement):
+            lane = subgroup * state.subgroup_size
+            self._check_left(subgroup, columns, lane, statement)
+            self._check_products(subgroup, columns, "stored to", lane, statement)
+            self._check_accesses(subgroup, columns, "stored to", lane, statement)
+            mine, rows = slice(lane, lane + state.subgroup_size), slice(row, row + _QUARTER)
+            for at, (word, bad, _) in enumerate(split):
+                bits = np.ascontiguousarray(word).view(np.uint32)
+                self._words[rows, columns.start + at] = bits[mine]
+                known = ~np.broadcast_to(bad, (state.lanes,))
+                self._written[rows, columns.start + at] = known[mine]
+            self._stored.start(subgroup, columns)
+        state.counts["tcgen05.st"] += state.subgroups_of(mask)
+
+    def wait_for_stores(self, mask: Any) -> None:
+        """What subgroups stored is in tensor memory."""
+        if mask is not NOBODY:
+            for subgroup in self._order.subgroups_in(self._state.active(mask)):
+                self._stored.waited(int(subgroup))
 
     # Order.
 
@@ -343,8 +456,8 @@ class TensorMemory:
             return
         for subgroup in self._order.subgroups_in(self._state.active(mask)):
             clock = self._order.clocks[subgroup, subgroup]
-            self._loaded[subgroup, self._waited[subgroup]] = clock
-            self._waited[subgroup] = False
+            for accesses in (self._loaded, self._stored):
+                accesses.fenced(int(subgroup))
             for one in self._allocations:
                 if one.subgroup == subgroup:
                     one.clock = min(one.clock, clock)
@@ -367,20 +480,33 @@ class TensorMemory:
                 " tcgen05.mma adds to it, of whose end nothing is known", _NAME, column,
             )  # fmt: skip
 
-    def _check_loads(
-        self, subgroup: int, columns: slice, action: str, lane: int, statement: int
-    ) -> None:
-        for other in range(self._state.subgroups):
-            known = self._known[subgroup, other]
-            if other == subgroup:
-                known = self._order.clocks[subgroup, subgroup]
-            late = self._loaded[other, columns] > known
-            if late.any():
-                column = columns.start + int(np.argmax(late))
+    def _check_left(self, subgroup: int, columns: slice, lane: int, statement: int) -> None:
+        late = self._multiplied_from[columns] > self._known[subgroup, self._order.products]
+        if late.any():
+            column = columns.start + int(np.argmax(late))
+            self._state.report(
+                UNWAITED, statement, (lane,),
+                f"column {column} of tensor memory is stored to by subgroup {subgroup} while"
+                " tcgen05.mma reads it as A, of whose end nothing is known", _NAME, column,
+            )  # fmt: skip
+
+    def _check_accesses(
+        self, subgroup: int, columns: slice, action: str, lane: int, statement: int,
+        *, loads: bool = True,
+    ) -> None:  # fmt: skip
+        """That stores to columns are done, and loads of them; of a subgroup's own lanes, where it
+        loads or stores itself.
+        """
+        step = _QUARTERS if action in ("loaded", "stored to") else 1
+        for accesses in (self._stored, self._loaded)[: 1 + loads]:
+            for other in range(subgroup % step, self._state.subgroups, step):
+                column = accesses.late(other, columns, subgroup, self._known[subgroup])
+                if column is None:
+                    continue
                 self._state.report(
                     UNWAITED, statement, (lane,),
-                    f"column {column} of tensor memory is {action} while subgroup {other} loads"
-                    " it, of whose end nothing is known", _NAME, column,
+                    f"column {column} of tensor memory is {action} while subgroup {other}"
+                    f" {accesses.verb} it, of whose end nothing is known", _NAME, column,
                 )  # fmt: skip
 
     def finish(self) -> None:

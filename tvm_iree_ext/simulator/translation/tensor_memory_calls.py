@@ -5,7 +5,8 @@ from typing import Any
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.machine.tensor_products import encode
-from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dtype_of
+from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dtype_of, operator_name
+from tvm_iree_ext.simulator.translation.matrix_calls import operand_values
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.simulator.translation.value_calls import (
     NOTHING,
@@ -51,7 +52,7 @@ def _free(tr: Expressions, node: Any) -> Code:
     return NOTHING
 
 
-@handles("ptx.tcgen05_mma_ss")
+@handles("ptx.tcgen05_mma_ss", "ptx.tcgen05_mma_ts")
 def _multiply(tr: Expressions, node: Any) -> Code:
     operands, tokens = tokens_of(node)
     address, lhs, rhs, code, *disabled, more = operands
@@ -59,9 +60,10 @@ def _multiply(tr: Expressions, node: Any) -> Code:
         raise SimulationError(f"the simulator takes products of one workgroup, all lanes: {node}")
     kind = _token(tokens, "kind::")
     sums, *descriptors, added = _values(tr, [address, lhs, rhs, code, more])
+    here = operator_name(node).endswith("ts")
     tr.emitter.line(
         f"rt.tensor_memory.multiply({kind!r}, {sums}, ({', '.join(descriptors)}), {added},"
-        f" {tr.mask}, {tr.statement})"
+        f" {tr.mask}, {tr.statement}, lhs_in_tensor_memory={here})"
     )
     return NOTHING
 
@@ -117,9 +119,22 @@ def _load(tr: Expressions, node: Any) -> Code:
     return NOTHING
 
 
+@handles("ptx.tcgen05_st")
+def _store(tr: Expressions, node: Any) -> Code:
+    operands, tokens = tokens_of(node)
+    if "32x32b" not in tokens or "unpack::16b" in tokens:
+        raise SimulationError(f"the simulator takes stores of 32x32b: {node}")
+    address, *registers = operands
+    (at,) = _values(tr, [address])
+    values = operand_values(tr, registers)
+    tr.emitter.line(f"rt.tensor_memory.store({values}, {at}, {tr.mask}, {tr.statement})")
+    return NOTHING
+
+
 @handles("ptx.tcgen05_wait")
 def _wait(tr: Expressions, node: Any) -> Code:
-    tr.emitter.line(f"rt.tensor_memory.wait_for_loads({tr.mask})")
+    what = "loads" if "wait::ld" in tokens_of(node)[1] else "stores"
+    tr.emitter.line(f"rt.tensor_memory.wait_for_{what}({tr.mask})")
     return NOTHING
 
 

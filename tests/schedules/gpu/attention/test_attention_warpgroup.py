@@ -3,49 +3,19 @@
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
+from tests.support.warpgroup_attention import simulated
 from tvm_iree_ext import ops
-from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.catalog.attention import run_reference, tolerance
 from tvm_iree_ext.codegen.gpu.device_code import compile_device, device_tools
 from tvm_iree_ext.schedules.gpu.attention.attention_config import WARPGROUP_ALGORITHM
 from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
 from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import chosen_warpgroups
-from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
 from tvm_iree_ext.targets.names import make_target
 
 RULE, HOPPER = GpuAttention(), make_target("cuda:sm_90a")
-
-
-def simulated(op, config, extents=None):
-    """The op's results on random operands, against the reference; no finding is allowed."""
-    rng = np.random.default_rng(0)
-    operands = {}
-    for operand in op.signature.arguments:
-        shape = tuple((extents or {}).get(extent, extent) for extent in operand.shape)
-        values = rng.standard_normal(shape)
-        boolean = operand.dtype == "bool"
-        operands[operand.name] = (
-            values < 0.5 if boolean else values.astype(numpy_dtype(operand.dtype))
-        )
-    want = run_reference(op, operands)
-    got = {
-        operand.name: np.zeros(want[operand.name].shape, numpy_dtype(operand.dtype))
-        for operand in op.signature.results
-    }
-    module = RULE.lower(op, HOPPER, config)
-    done = simulate_function(module[op.entry], HOPPER, {**operands, **got})
-    assert [finding for one in done for finding in one.findings] == []
-    allowed = tolerance(op, operands, want)
-    for name, value in want.items():
-        limits = allowed[name]
-        np.testing.assert_allclose(
-            got[name].astype(np.float64), value, limits.relative, limits.absolute
-        )
 
 
 CASES = {
@@ -69,14 +39,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_reference(case):
     op = CASES[case]()
-    simulated(op, chosen_warpgroups(op, HOPPER).lowering())
+    simulated(RULE, op, HOPPER, chosen_warpgroups(op, HOPPER).lowering())
 
 
 def test_extents_may_be_known_at_call_time():
     rows, keys = ("batch", 1, "rows", 64), ("batch", 1, "keys", 64)
     op = ops.attention(rows, keys, keys, dtype="float16")
     config = chosen_warpgroups(op, HOPPER).lowering()
-    simulated(op, config, extents={"batch": 1, "rows": 5, "keys": 70})
+    simulated(RULE, op, HOPPER, config, extents={"batch": 1, "rows": 5, "keys": 70})
 
 
 def test_large_attention_takes_warpgroups():
