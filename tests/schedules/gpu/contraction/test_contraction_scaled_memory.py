@@ -185,7 +185,8 @@ def test_tuning_forms_are_of_the_instructions_with_scales():
     op = product(*LARGE, "f4E2M1FN", "f4E2M1FN")
     bases = [form.base for form in RULE.space(op, TARGET).forms]
     kinds = {one.mma_kind for one in bases if one.algorithm == "warpgroup_tma"}
-    assert kinds == {kind.name for kind in blocks_of(op).kinds}
+    # Two tiles of 256 columns, by turns, leave none for scales.
+    assert kinds == {kind.name for kind in blocks_of(op).kinds if kind.n < 256}
 
 
 @pytest.mark.parametrize(
