@@ -5,9 +5,14 @@ tiles of shared memory into them, and goes on; ``commit`` has a barrier in share
 all that it multiplied is done.  A subgroup of rank w (of 4) loads lanes 32 w to 32 w + 31, each of
 its lanes one of these.
 
+Two workgroups of a cluster, a *pair*, may multiply as one (``cta_group::2``): each has half of the
+rows of A and of the sums, and half of the columns of B, at the same addresses as the other.  A lane
+of the first starts products of both; both allocate and free, by subgroups of the same number.
+
 An address in tensor memory is a number: the lane in its high 16 bits, the column in the low ones.
 
-Sources: PTX ISA, tcgen05; the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``.
+Sources: PTX ISA, tcgen05; the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``; pairs also
+its ``SM100_MMA_F16BF16_2x1SM_SS``, ``Allocator2Sm`` and ``umma_arrive_multicast_2x1SM``.
 """
 
 from collections.abc import Sequence
@@ -26,10 +31,11 @@ COLUMNS = 512
 """Of tensor memory, of a core."""
 LANE_SHIFT = 16
 """Where the lane begins in an address."""
+_BOTH = 0b11  # workgroups of a pair
 _LEAST_COLUMNS = 32  # of an allocation, which is a power of 2
 _FORMATS = {"f16": 0, "bf16": 1, "f8e4m3fn": 0, "f8e5m2": 1, "i8": 1}  # of A and B, by the kind
 _SUM_FORMATS = {"f16": 0, "f32": 1, "i32": 2}
-_DISABLED = tuple(tirx.const(0, "uint32") for _ in range(4))  # lanes that are not written: none
+_DISABLED = (tirx.const(0, "uint32"),) * 4  # lanes of a workgroup that are not written: none
 
 
 def allocated_columns(columns: int) -> int:
@@ -68,19 +74,21 @@ def encode_descriptor(words: Any, pointer: Any, operand: SharedOperand) -> None:
     I.evaluate(call)
 
 
-def allocate(pointer: Any, columns: int) -> None:
+def allocate(pointer: Any, columns: int, workgroups: int = 1) -> None:
     """By a subgroup: wait for free columns, and put the address of the first to a pointer."""
-    I.evaluate(T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](pointer, columns))
+    name = f"tcgen05.alloc.cta_group::{workgroups}.sync.aligned.shared::cta.b32"
+    I.evaluate(T.ptx[name](pointer, columns))
 
 
-def free(address: Any, columns: int) -> None:
+def free(address: Any, columns: int, workgroups: int = 1) -> None:
     """By a subgroup: give back columns; a kernel must before it ends."""
-    I.evaluate(T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](address, columns))
+    name = f"tcgen05.dealloc.cta_group::{workgroups}.sync.aligned.b32"
+    I.evaluate(T.ptx[name](address, columns))
 
 
-def allocate_no_more() -> None:
+def allocate_no_more(workgroups: int = 1) -> None:
     """By a subgroup: the workgroup allocates no more, and others may."""
-    I.evaluate(T.ptx["tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"]())
+    I.evaluate(T.ptx[f"tcgen05.relinquish_alloc_permit.cta_group::{workgroups}.sync.aligned"]())
 
 
 def multiply(mma: Mma, sums: Any, lhs: Any, rhs: Any, descriptor: int, more: Any) -> None:
@@ -89,13 +97,21 @@ def multiply(mma: Mma, sums: Any, lhs: Any, rhs: Any, descriptor: int, more: Any
     It is added to what is there if ``more``.  Products of a lane are added in their order.
     """
     kind = tirx.const(descriptor, "uint32")
-    I.evaluate(T.ptx[mma.ptx](sums, lhs, rhs, kind, *_DISABLED, more))
+    I.evaluate(T.ptx[mma.ptx](sums, lhs, rhs, kind, *_DISABLED * mma.workgroups, more))
 
 
 def commit(barrier: Any) -> None:
     """By a lane: one arrival when all products that it started are done."""
     name = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
     I.evaluate(T.ptx[name](barrier))
+
+
+def commit_to_pair(barrier: Any) -> None:
+    """By a lane of the first of a pair: an arrival at this barrier of each of the two."""
+    name = (
+        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
+    )
+    I.evaluate(T.ptx[name](barrier, tirx.const(_BOTH, "uint16")))
 
 
 def load(registers: Sequence[Any], address: Any) -> None:

@@ -136,9 +136,15 @@ def _of_names(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, str]]:
 
 
 def _of_tensor_memory(row: Mma) -> Iterator[tuple[str, str]]:
-    """The shapes of ``tcgen05.mma`` of one workgroup (PTX ISA, its table of shapes)."""
-    if row.m != 128 or row.n not in range(16, 257, 16) or row.k * dtype_bits(row.a) != 256:
-        yield "shape", "M is 128, N a multiple of 16 up to 256, and K 32 bytes"
+    """The shapes of ``tcgen05.mma`` (PTX ISA, its table of shapes).
+
+    Of pairs CUTLASS takes N in steps of 16, TVM's table in steps of 32: rows are those of both.
+    """
+    rows, columns = 128 * row.workgroups, 16 * row.workgroups
+    if row.m != rows or row.n not in range(columns, 257, columns):
+        yield "shape", f"M is {rows}, and N a multiple of {columns} up to 256"
+    if row.k * dtype_bits(row.a) != 256:
+        yield "shape", "K is 32 bytes"
 
 
 def _digits(operand: MmaOperand, dim: str) -> list[tuple[int, ...]]:
