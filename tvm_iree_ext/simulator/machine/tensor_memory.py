@@ -7,6 +7,8 @@ columns may be multiplied into again, by who waits for those that loaded.  What 
 for tensor memory only from a ``fence::after_thread_sync`` on, and what loads did only for those who
 wait for something behind a ``fence::before_thread_sync``.
 
+Products of a pair are of the lane that starts them, and of columns of both workgroups.
+
 Clocks are those of :mod:`.happens_before`, kept for each column.
 """
 
@@ -22,7 +24,7 @@ from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
 from tvm_iree_ext.simulator.machine.memory_view import MemoryView
 from tvm_iree_ext.simulator.machine.pending_registers import PendingRegisters
-from tvm_iree_ext.simulator.machine.shared_tiles import read_tile
+from tvm_iree_ext.simulator.machine.shared_tiles import Log, read_tile
 from tvm_iree_ext.simulator.machine.tensor_products import TensorProduct
 from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 
@@ -47,10 +49,22 @@ class _Allocation:
 
 
 class TensorMemory:
-    """Tensor memory of a workgroup, its allocations, and what is under way."""
+    """Tensor memory of a workgroup, its allocations, and what is under way.
 
-    def __init__(self, state: WorkgroupState, order: HappensBefore, barriers: Barriers) -> None:
+    ``together`` has those of the workgroups that run together, by rank; this one is added.
+    """
+
+    def __init__(
+        self,
+        state: WorkgroupState,
+        order: HappensBefore,
+        barriers: Barriers,
+        together: "list[TensorMemory]",
+    ) -> None:
         self._state, self._order, self._barriers = state, order, barriers
+        self._together = together
+        together.append(self)
+        self._group = 0  # workgroups of which all instructions speak; 0 before the first
         self._words: np.ndarray = np.zeros((_LANES, _COLUMNS), np.uint32)
         self._written: np.ndarray = np.zeros((_LANES, _COLUMNS), bool)
         self._allocations: list[_Allocation] = []
@@ -58,6 +72,7 @@ class TensorMemory:
         self._products = 0  # commits after which there were products
         self._lane = -1  # that starts products
         self._multiplied: np.ndarray = np.zeros(_COLUMNS, np.int32)
+        self._party = order.products  # whose products the columns have
         self._loaded: np.ndarray = np.zeros((state.subgroups, _COLUMNS), np.int32)
         self._known: np.ndarray = np.zeros_like(order.clocks)  # by subgroup, for tensor memory
         self._loads = PendingRegisters(state)
@@ -66,10 +81,11 @@ class TensorMemory:
     # Allocations.
 
     def allocate(
-        self, view: MemoryView, index: Value, columns: Any, mask: Any, statement: int
+        self, view: MemoryView, index: Value, columns: Any, group: int, mask: Any, statement: int
     ) -> None:
         """A subgroup takes columns; their address goes to shared memory."""
         state = self._state
+        self._check_group(group, mask, statement)
         if not state.whole(mask, statement, "tcgen05.alloc"):
             return
         count = int(columns)
@@ -107,9 +123,22 @@ class TensorMemory:
         if mask is not NOBODY:
             self._no_more = True
 
-    def free(self, address: Value, columns: Any, mask: Any, statement: int) -> None:
+    def _check_group(self, group: int, mask: Any, statement: int) -> None:
+        """All instructions of a kernel are of as many workgroups (PTX ISA, tcgen05)."""
+        if mask is NOBODY:
+            return
+        self._group = self._group or group
+        if group != self._group or group > len(self._together):
+            self._state.report(
+                INSTRUCTION, statement, (0,),
+                f"an instruction of cta_group::{group} in a kernel of clusters of"
+                f" {len(self._together)}, whose others are of cta_group::{self._group}", _NAME,
+            )  # fmt: skip
+
+    def free(self, address: Value, columns: Any, group: int, mask: Any, statement: int) -> None:
         """A subgroup gives columns back."""
         state = self._state
+        self._check_group(group, mask, statement)
         if not state.whole(mask, statement, "tcgen05.dealloc"):
             return
         for subgroup, first in self._addresses(address, mask, statement):
@@ -147,11 +176,16 @@ class TensorMemory:
             found.append((int(subgroup), int(spelt[mine[0]])))
         return found
 
-    def _inside(self, subgroup: int, first: int, count: int, lane: int, statement: int) -> bool:
-        """Whether columns are of an allocation of which the subgroup knows."""
+    def _inside(
+        self, subgroup: int, first: int, count: int, lane: int, statement: int,
+        by: "TensorMemory | None" = None,
+    ) -> bool:  # fmt: skip
+        """Whether columns are of an allocation of which the subgroup knows, ``by`` whose."""
+        known = self._known_by(subgroup, by)
         for one in self._allocations:
             if one.first <= first and first + count <= one.first + one.columns:
-                if one.subgroup != subgroup and (one.clock > self._known[subgroup, one.subgroup]):
+                mine = by is None and one.subgroup == subgroup
+                if not mine and one.clock > known[one.subgroup]:
                     self._state.report(
                         RACE, statement, (lane,),
                         f"subgroup {subgroup} uses columns from {first} on, which subgroup"
@@ -165,6 +199,10 @@ class TensorMemory:
         )  # fmt: skip
         return False
 
+    def _known_by(self, subgroup: int, by: "TensorMemory | None") -> np.ndarray:
+        """What a subgroup, of this workgroup or the other, knows for tensor memory."""
+        return self._known[subgroup] if by is None else self._order.seen(by._known[subgroup])
+
     # Products.
 
     def multiply(
@@ -173,21 +211,24 @@ class TensorMemory:
         address: Value,
         descriptors: tuple[Value, Value, Value],
         more: Value,
+        group: int,
         mask: Any,
         statement: int,
     ) -> None:
-        """A lane starts a product.
+        """A lane starts a product, of its workgroup or of all that run together.
 
         Args:
             kind: of the instruction, such as ``f16``.
             address: of the first column.
             descriptors: of A and B, and of the product's shape and types.
             more: whether it is added to what is there.
+            group: how many workgroups.
             mask: of the lane.
             statement: its number.
         """
         if mask is NOBODY:
             return
+        self._check_group(group, mask, statement)
         state = self._state
         lanes = np.flatnonzero(state.active(mask))
         lane = int(lanes[0])
@@ -210,19 +251,24 @@ class TensorMemory:
             )
         ]
         first, *tiles, code, added = spelt
-        product = TensorProduct.of(kind, code)
+        members = self._together if group > 1 else [self]
+        product = TensorProduct.of(kind, code, group)
         if product is None:
             state.report(
                 INSTRUCTION, statement, (lane,),
                 f"the instruction descriptor {code:#x} says no product of kind::{kind}",
             )  # fmt: skip
             return
-        if not self._inside(subgroup, first, product.n, lane, statement):
-            return
         columns = slice(first, first + product.n)
-        self._check_loads(subgroup, columns, "multiplied into", lane, statement)
-        operands = []
-        for tile, (outer, dtype, k_major) in zip(tiles, product.operands, strict=True):
+        for member in members:
+            by = None if member is self else self
+            if not member._inside(subgroup, first, product.n, lane, statement, by):
+                return
+            member._check_loads(subgroup, columns, "multiplied into", lane, statement, by)
+        operands: list[list[Any]] = [[], []]
+        for side, tile, (outer, dtype, k_major) in zip(
+            operands, tiles, product.operands, strict=True
+        ):
             place = product.place(tile)
             if place is None:
                 state.report(
@@ -232,13 +278,34 @@ class TensorMemory:
                 )  # fmt: skip
                 return
             at = place.addresses(outer, product.k, product.bits, k_major=k_major)
-            operands.append(read_tile(state, at, dtype, "tcgen05.mma", lane, statement, self._log))
-        old = (self._words[:, columns], self._written[:, columns]) if added else None
-        self._words[:, columns], self._written[:, columns] = product.result(
-            operands[0][:2], operands[1][:2], old
-        )
-        self._multiplied[columns] = self._products + 1
+            for member in members:
+                log = self._log if member is self else self._log_for_other()
+                read = read_tile(member._state, at, dtype, "tcgen05.mma", lane, statement, log)
+                side.append(read[:2])
+        rhs = tuple(np.concatenate(part) for part in zip(*operands[1], strict=True))
+        for member, lhs in zip(members, operands[0], strict=True):
+            words, written = member._words[:, columns], member._written[:, columns]
+            old = (words, written) if added else None
+            words[:], written[:] = product.result(lhs, (rhs[0], rhs[1]), old)
+            member._multiplied[columns] = self._products + 1
+            member._party = self._order.products
+            if member is not self:
+                member._party = self._order.others(self._order.products)
         state.counts[product.name] += 1
+
+    def _log_for_other(self) -> Log:
+        """Note in the other workgroup what products of this one read."""
+
+        def log(
+            memory: SimulatedMemory, units: np.ndarray, width: int, lane: int, statement: int
+        ) -> None:
+            if isinstance(memory.touches, OrderedLog):
+                known = self._order.clocks[lane // self._state.subgroup_size]
+                memory.touches.read_by_others_products(
+                    np.unique(units), self._order.seen(known), lane, self._products + 1, statement
+                )
+
+        return log
 
     def _log(
         self, memory: SimulatedMemory, units: np.ndarray, width: int, lane: int, statement: int
@@ -247,14 +314,21 @@ class TensorMemory:
             each = np.unique(units)
             memory.touches.read_by_tensor_products(each, lane, self._products + 1, statement)
 
-    def commit(self, view: MemoryView, index: Value, mask: Any, statement: int) -> None:
+    def commit(
+        self, view: MemoryView, index: Value, group: int, mask: Any, statement: int
+    ) -> None:
         """One arrival when the products that the lane started are done."""
-        if mask is NOBODY:
-            return
-        if self._state.active(mask)[self._lane]:
-            self._products += 1
-        done = self._products if self._state.active(mask)[self._lane] else 0
-        self._barriers.arrive_with_products(view, index, done, mask, statement)
+        if mask is not NOBODY:
+            done = self.committed(group, mask, statement)
+            self._barriers.arrive_with_products(view, index, done, mask, statement)
+
+    def committed(self, group: int, mask: Any, statement: int) -> int:
+        """The clock of the products that the lane started so far."""
+        self._check_group(group, mask, statement)
+        if mask is NOBODY or not self._state.active(mask)[self._lane]:
+            return 0
+        self._products += 1
+        return self._products
 
     # Loads.
 
@@ -323,7 +397,7 @@ class TensorMemory:
     def _check_products(
         self, subgroup: int, columns: slice, action: str, lane: int, statement: int
     ) -> None:
-        late = self._multiplied[columns] > self._known[subgroup, self._order.products]
+        late = self._multiplied[columns] > self._known[subgroup, self._party]
         if late.any():
             column = columns.start + int(np.argmax(late))
             self._state.report(
@@ -333,11 +407,13 @@ class TensorMemory:
             )  # fmt: skip
 
     def _check_loads(
-        self, subgroup: int, columns: slice, action: str, lane: int, statement: int
-    ) -> None:
+        self, subgroup: int, columns: slice, action: str, lane: int, statement: int,
+        by: "TensorMemory | None" = None,
+    ) -> None:  # fmt: skip
+        clocks = self._known_by(subgroup, by)
         for other in range(self._state.subgroups):
-            known = self._known[subgroup, other]
-            if other == subgroup:
+            known = clocks[other]
+            if by is None and other == subgroup:
                 known = self._order.clocks[subgroup, subgroup]
             late = self._loaded[other, columns] > known
             if late.any():
