@@ -17,8 +17,8 @@ of 512 bytes of shared memory, which a lane copies to four columns: the four sca
 word, the (r // 32)-th of the 16 bytes r % 32, and so column r // 32 of lane r % 32 and of the lanes
 32, 64 and 96 below it.  What a lane copies and multiplies is done in its order.
 
-Sources: PTX ISA, tcgen05; of the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``; of
-pairs its ``SM100_MMA_F16BF16_2x1SM_SS``, ``Allocator2Sm`` and ``umma_arrive_multicast_2x1SM``; of the
+Sources: PTX ISA, tcgen05; of the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``; of pairs
+its ``SM100_MMA_F16BF16_2x1SM_SS``, ``Allocator2Sm`` and ``umma_arrive_multicast_2x1SM``; of the
 places of scales CUTLASS, ``sm100_blockscaled_layout.hpp``, and ``tmem_sf_frg`` of
 ``mma_traits_sm100.hpp``; of the copy's descriptor Triton, ``TensorMemoryToLLVM.cpp``, and of the
 order its kernel of block scales, which has one place for the scales of all steps.

@@ -139,9 +139,7 @@ class Barriers:
         )  # fmt: skip
         return False
 
-    def _at(
-        self, view: MemoryView, word: int, lanes: np.ndarray, statement: int
-    ) -> Barrier | None:
+    def _at(self, view: MemoryView, word: int, lanes: np.ndarray, statement: int) -> Barrier | None:
         barrier = self._all.get((id(view.memory), word))
         state = self._state
         if barrier is None:

@@ -84,10 +84,7 @@ class _Accesses:
     def late(self, other: int, columns: slice, known: np.ndarray, *, own: bool) -> int | None:
         """A column of which a subgroup does not know that another's, or its own, are done."""
         when = self._when[other, columns]
-        if own:
-            wrong = (when == _NEVER) & ~self._waited[other, columns]
-        else:
-            wrong = when > known[other]
+        wrong = (when == _NEVER) & ~self._waited[other, columns] if own else when > known[other]
         return columns.start + int(np.argmax(wrong)) if wrong.any() else None
 
 
@@ -290,9 +287,7 @@ class TensorMemory:
             self._report_code(kind, code, lane, statement)
             return
         sides: tuple[list[Known], list[Known]] = ([], [])  # of each workgroup
-        for side, tile, (outer, dtype, k_major) in zip(
-            sides, tiles, product.operands, strict=True
-        ):
+        for side, tile, (outer, dtype, k_major) in zip(sides, tiles, product.operands, strict=True):
             if lhs_in_tensor_memory and side is sides[0]:
                 subgroup = lane // self._state.subgroup_size
                 weights = self._left(product, tile, subgroup, lane, statement)
@@ -429,9 +424,7 @@ class TensorMemory:
             each = np.unique(units)
             memory.touches.read_by_tensor_products(each, lane, self._products + 1, statement)
 
-    def commit(
-        self, view: MemoryView, index: Value, group: int, mask: Any, statement: int
-    ) -> None:
+    def commit(self, view: MemoryView, index: Value, group: int, mask: Any, statement: int) -> None:
         """One arrival when the products that the lane started are done."""
         if mask is not NOBODY:
             done = self.committed(group, mask, statement)
