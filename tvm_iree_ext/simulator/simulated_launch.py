@@ -17,7 +17,7 @@ from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.traffic import Hardware, StatementTraffic, Traffic
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
-from tvm_iree_ext.simulator.machine.pairs import Pair
+from tvm_iree_ext.simulator.machine.pairs import WorkgroupPair
 from tvm_iree_ext.simulator.machine.strands import Stuck
 from tvm_iree_ext.simulator.machine.workgroup import SimulatedWorkgroup
 from tvm_iree_ext.simulator.translation.lane_statements import (
@@ -154,7 +154,7 @@ def simulate(
                 raise SimulationError(f"workgroup {index} is outside the grid {grid}")
         chosen = _whole_clusters(chosen, translation.cluster, grid)
         for first in range(0, len(chosen), translation.cluster):
-            pair = Pair() if translation.cluster > 1 else None
+            pair = WorkgroupPair() if translation.cluster > 1 else None
             made = [
                 SimulatedWorkgroup(
                     chosen[number], number, block, traffic, findings, counts, memories,

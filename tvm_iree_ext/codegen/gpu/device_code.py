@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, TargetError
 from tvm_iree_ext.codegen.gpu import cuda
-from tvm_iree_ext.codegen.gpu.clusters import with_clusters
+from tvm_iree_ext.codegen.gpu.launch_plan.clusters import with_clusters
 from tvm_iree_ext.codegen.gpu.compiler_advice import by_kernel
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, count_instructions

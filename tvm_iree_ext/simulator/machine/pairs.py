@@ -33,6 +33,7 @@ class Member:
 
     Attributes:
         handed: what all of its lanes knew each time that they arrived to meet the other's.
+        met: how often they have waited for the other's since.
         waits_at: the statement where they wait to meet them, if they do.
         left: whether the kernel has ended for it.
     """
@@ -41,6 +42,7 @@ class Member:
     order: HappensBefore
     barriers: Barriers
     handed: list[np.ndarray] = field(default_factory=list)
+    met: int = 0
     waits_at: int | None = None
     left: bool = False
 
@@ -50,7 +52,7 @@ def mapped(address: Any, rank: Any) -> Any:
     return np.asarray(address).astype(np.uint32) + np.uint32(int(rank) << _RANK_SHIFT)
 
 
-class Pair:
+class WorkgroupPair:
     """Two workgroups, by their ranks."""
 
     def __init__(self) -> None:
@@ -95,6 +97,14 @@ class Pair:
             return
         member, other = self.members[rank], self.members[1 - rank]
         turn = len(member.handed)
+        if turn == member.met:
+            who = np.flatnonzero(member.state.active(mask))
+            member.state.report(
+                BARRIER, statement, who,
+                f"{some(who)} wait at the cluster's barrier, at which they have not arrived",
+            )  # fmt: skip
+            return
+        member.met = turn
         member.waits_at = statement
         self.strands.wait(lambda: len(other.handed) >= turn)
         member.waits_at = None

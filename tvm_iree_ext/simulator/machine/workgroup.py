@@ -20,7 +20,7 @@ from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.machine.asynchronous_copies import Copies
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
 from tvm_iree_ext.simulator.machine.memory_view import MemoryView
-from tvm_iree_ext.simulator.machine.pairs import Member, Pair
+from tvm_iree_ext.simulator.machine.pairs import Member, WorkgroupPair
 from tvm_iree_ext.simulator.machine.scaled_tensor_memory import ScaledTensorMemory
 from tvm_iree_ext.simulator.machine.simulated_registers import (
     LaneBytes,
@@ -51,7 +51,7 @@ class SimulatedWorkgroup(WorkgroupState):
         counts: Counter,
         global_memories: list[SimulatedMemory],
         ordered: bool = False,
-        pair: Pair | None = None,
+        pair: WorkgroupPair | None = None,
     ) -> None:
         super().__init__(index, number, extents, traffic, findings, counts, global_memories)
         self.ordered = ordered  # by barriers in shared memory, not those of the workgroup alone

@@ -152,8 +152,10 @@ def _of_tensor_memory(row: Mma) -> Iterator[tuple[str, str]]:
     rows, columns = 128 * row.workgroups, 16 * row.workgroups
     # With scales, a float of fewer than 8 bits may have a byte of its own.
     bits = (8 if scaled and row.k == 32 else dtype_bits(row.a)) * row.k
-    if row.m != rows or row.n not in range(columns, 257, columns) or bits != 256:
-        yield "shape", f"M is {rows}, N a multiple of {columns} up to 256, and K 32 bytes"
+    if row.m != rows or row.n not in range(columns, 257, columns):
+        yield "shape", f"M is {rows}, and N a multiple of {columns} up to 256"
+    if bits != 256:
+        yield "shape", "K is 32 bytes"
     for name in ("lhs_scale", "rhs_scale") if scaled else ():
         blocks = row.operand(name).extent("K")
         if blocks * (row.scale_block or 0) != row.k or f"scale_vec::{blocks}X" not in str(row.ptx):

@@ -43,7 +43,7 @@ from typing import Any
 from tvm import DataType, ir, tirx
 
 from tvm_iree_ext.base.errors import BuildError
-from tvm_iree_ext.codegen.gpu.clusters import AXES, cluster_of
+from tvm_iree_ext.codegen.gpu.launch_plan.clusters import AXES, cluster_of
 from tvm_iree_ext.codegen.gpu.launch_plan.plan_expressions import Names, called
 
 Plan = dict[str, Any]
