@@ -25,7 +25,9 @@ from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
 _SUBGROUPS = 4  # of a warpgroup
-_ENOUGH = 2  # workgroups for so many cores at least one, else K is better split among more workgroups
+_ENOUGH = (
+    2  # workgroups for so many cores at least one, else K is better split among more workgroups
+)
 _DEEP = 16  # steps of K
 _COLUMNS = 32  # a tuner tries instructions of multiples of so many columns
 _PREFIX = "warpgroup_"

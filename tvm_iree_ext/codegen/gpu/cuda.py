@@ -211,7 +211,9 @@ def kernel_reports(ptx: str, usage: Mapping[str, Mapping[str, int]]) -> dict[str
             registers=usage[name]["registers"],
             shared_memory_bytes=usage[name]["shared_memory_bytes"],
             arguments=tuple(_arguments(parameters)),
-            cluster=tuple(int(extent or 1) for extent in cluster.groups()) if cluster else (1, 1, 1),
+            cluster=tuple(int(extent or 1) for extent in cluster.groups())
+            if cluster
+            else (1, 1, 1),
         )
     return reports
 

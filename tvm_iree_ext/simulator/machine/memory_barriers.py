@@ -139,9 +139,7 @@ class Barriers:
         )  # fmt: skip
         return False
 
-    def _at(
-        self, view: MemoryView, word: int, lanes: np.ndarray, statement: int
-    ) -> Barrier | None:
+    def _at(self, view: MemoryView, word: int, lanes: np.ndarray, statement: int) -> Barrier | None:
         barrier = self._all.get((id(view.memory), word))
         state = self._state
         if barrier is None:
@@ -203,6 +201,7 @@ class Barriers:
     def arrived(
         self, barrier: Barrier, view: MemoryView, word: int, lanes: np.ndarray, statement: int
     ) -> None:
+        """Count an arrival of each lane."""
         barrier.pending -= int(lanes.sum())
         if barrier.pending < 0:
             self._state.report(

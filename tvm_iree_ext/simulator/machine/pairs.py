@@ -173,7 +173,9 @@ class WorkgroupPair:
                 for one in member.order.subgroups_in(lanes):
                     party = owner.order.others(int(one))
                     did[party] = handed[party]
-                barrier.arrived = did if barrier.arrived is None else np.maximum(barrier.arrived, did)
+                barrier.arrived = (
+                    did if barrier.arrived is None else np.maximum(barrier.arrived, did)
+                )
             np.maximum(barrier.clock, handed, out=barrier.clock)
             owner.barriers.arrived(barrier, view, word, lanes, statement)
 

@@ -314,9 +314,7 @@ class TensorMemory:
             each = np.unique(units)
             memory.touches.read_by_tensor_products(each, lane, self._products + 1, statement)
 
-    def commit(
-        self, view: MemoryView, index: Value, group: int, mask: Any, statement: int
-    ) -> None:
+    def commit(self, view: MemoryView, index: Value, group: int, mask: Any, statement: int) -> None:
         """One arrival when the products that the lane started are done."""
         if mask is not NOBODY:
             done = self.committed(group, mask, statement)
