@@ -91,7 +91,8 @@ def best_config(
             continue
         if plan.in_tensor_memory and plan.columns(2) > COLUMNS:  # tiles take halves in turns
             continue
-        if plan.mma.workgroups > 1 and workgroups_of(plan) < cores:  # more tiles are for more cores
+        usual = gpu_chip(target).usual_cores
+        if plan.mma.workgroups > 1 and workgroups_of(plan) < usual:  # others fill more cores
             continue
         for splits in {1, _parts(plan, cores)}:
             chosen = replace(plan, config=replace(config, splits=splits))
@@ -163,7 +164,7 @@ def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
     each = plan.mma.workgroups
     rows, columns = (extent // each for extent in plan.tile[:2])  # that each copies
     config, splits = plan.config, plan.config.splits
-    waves = -(-workgroups_of(plan) * splits // (cores // each * each))
+    waves = -(-plan.groups * prod(plan.grid) * splits // max(1, cores // each))
     step = each * rows * columns
     if plan.in_tensor_memory:
         step = max(step, _CACHE_COST * (rows + columns))

@@ -299,8 +299,8 @@ def plan_warpgroup_matmul(
         raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(COPIES)}")
     if mma.workgroups > 1 and (config.tiles != 1 or config.workgroups % mma.workgroups):
         raise ScheduleError(
-            f"{where}: {config.tiles} tiles by {config.workgroups} workgroups; pairs have one tile, and"
-            " are two workgroups each"
+            f"{where}: {config.tiles} tiles by {config.workgroups} workgroups; pairs have one tile,"
+            " and are two workgroups each"
         )
     instructions = config.tiles * config.columns
     if config.consumers not in _HELD or instructions < 1 or config.stages < 2:

@@ -19,11 +19,11 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, TargetError
 from tvm_iree_ext.codegen.gpu import cuda
-from tvm_iree_ext.codegen.gpu.launch_plan.clusters import with_clusters
 from tvm_iree_ext.codegen.gpu.compiler_advice import by_kernel
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, count_instructions
 from tvm_iree_ext.codegen.gpu.launch_contract import check_binary, check_launches
+from tvm_iree_ext.codegen.gpu.launch_plan.clusters import with_clusters
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.codegen.gpu.passes.constant_bits import name_constant_bits
 from tvm_iree_ext.codegen.gpu.passes.kernel_names import name_apart_from_cuda

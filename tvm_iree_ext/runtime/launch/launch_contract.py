@@ -136,7 +136,10 @@ def _cluster(step: Step, report: KernelReport, limits: GpuLimits) -> Iterator[st
     """A launch takes clusters from the binary alone."""
     given = tuple(step.get("cluster", (1, 1, 1)))
     if report.cluster is not None and given != report.cluster:
-        yield f"clusters have {list(report.cluster)} workgroups in the binary; by the plan, {list(given)}"
+        yield (
+            f"clusters have {list(report.cluster)} workgroups in the binary; by the plan,"
+            f" {list(given)}"
+        )
     for axis, extent, part in zip("xyz", step["grid"], given, strict=True):
         if _number(extent) % part:
             yield f"grid.{axis} is launched with {extent}; clusters have {part} workgroups along it"

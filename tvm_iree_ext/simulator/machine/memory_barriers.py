@@ -201,6 +201,7 @@ class Barriers:
     def arrived(
         self, barrier: Barrier, view: MemoryView, word: int, lanes: np.ndarray, statement: int
     ) -> None:
+        """Count an arrival of each lane."""
         barrier.pending -= int(lanes.sum())
         if barrier.pending < 0:
             self._state.report(

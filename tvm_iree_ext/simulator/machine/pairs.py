@@ -8,7 +8,7 @@ Clocks of one workgroup are handed to the other as that one counts parties: see
 :mod:`~tvm_iree_ext.simulator.races.happens_before`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +60,7 @@ class WorkgroupPair:
         self.tensor_memories: list[TensorMemory] = []
         self.strands = Strands(self._report_blocked)
 
-    def run(self, bodies: list[Callable[[], None]]) -> None:
+    def run(self, bodies: Sequence[Callable[[], None]]) -> None:
         """Run what both do, together."""
 
         def leaving(member: Member, body: Callable[[], None]) -> Callable[[], None]:

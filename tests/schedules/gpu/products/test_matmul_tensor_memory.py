@@ -124,6 +124,12 @@ def test_pairs_are_for_tiles_that_fill_the_cores():
     assert found == {4096: WIDE_PAIR, 1024: KIND}
 
 
+def test_pairs_where_nobody_said_how_many_cores_there_are():
+    shape = shape_of(KIND, 4096, 4096, 4096)
+    config = warpgroup_config(shape, make_target("cuda:sm_110a"))
+    assert (config.mma_kind, config.workgroups) == (WIDE_PAIR, 0)
+
+
 @pytest.mark.parametrize(
     ("target", "config", "message"),
     [

@@ -176,7 +176,7 @@ class _HostPlanner(Names):
         ]
         tags = [str(tag) for tag in kernel.attrs["tirx.kernel_launch_params"]]
         extents = dict(zip(tags, map(self.number, given[len(arguments) :]), strict=True))
-        step = {
+        step: dict[str, Any] = {
             "launch": name,
             "grid": [extents.pop(f"blockIdx.{axis}", 1) for axis in _AXES],
             "block": [extents.pop(f"threadIdx.{axis}", 1) for axis in _AXES],
