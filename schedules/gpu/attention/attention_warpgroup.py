@@ -250,9 +250,7 @@ def plan_warpgroups(
     rows, keys = config.rows, config.keys
     depth, columns = (-(-op.count(role) // BOX_COLUMNS) * BOX_COLUMNS for role in ("k1", "n"))
     kinds = {
-        kind.n: kind
-        for kind in _kinds(target)
-        if kind.c == "f32" and tvm_dtype(kind.a) == dtype
+        kind.n: kind for kind in _kinds(target) if kind.c == "f32" and tvm_dtype(kind.a) == dtype
     }
     columns = next((n for n in sorted(kinds) if n >= columns and n % BOX_COLUMNS == 0), columns)
     consumers = config.subgroups // SUBGROUPS
