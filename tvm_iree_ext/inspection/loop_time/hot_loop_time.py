@@ -1,5 +1,6 @@
 """The time of a compiled kernel's hot loop, by the model of the chip's core."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -117,6 +118,8 @@ def _hot_loop(code: DeviceCode, kernel: str) -> _HotLoop:
         return _HotLoop(code, kernel, texts, None, subgroups, simds)
     ahead = code.resources[kernel].shared_memory_bytes
     if any(text.startswith("UTC") for text in texts):  # one lane multiplies
+        if any(re.match(r"UTC[A-Z]MMA\S* tmem", text) for text in texts):
+            raise TargetError(f"{kernel}: what others compute for its products is not modelled")
         # The first workgroup of a pair waits for what is copied to both.
         here = waits * expected // (2 if any(PAIR in text for text in texts) else 1)
         copies = CopiedBeside(here, 1, 1, ahead)
