@@ -128,10 +128,9 @@ def test_each_workgroup_of_a_pair_multiplies_and_reads_half():
     text = (
         "UTCHMMA.2CTA.256x256x16 gdesc[UR8], gdesc[UR10], tmem[UR7], tmem[UR24], idesc[UR25], UPT"
     )
-    found = run(
-        [sass_line(text), BACK],
-        timing=nvidia_timing("sm_100a"), subgroups=1, simds=1, copies=CopiedBeside(8192, 1, 1, 65536),
-    )  # fmt: skip
+    copies = CopiedBeside(8192, 1, 1, 65536)
+    blackwell = nvidia_timing("sm_100a")
+    found = run([sass_line(text), BACK], timing=blackwell, subgroups=1, simds=1, copies=copies)
     assert (found.share, found.memory_bytes) == (
         pytest.approx(1, abs=0.01), pytest.approx(64, rel=0.02),
     )  # fmt: skip
