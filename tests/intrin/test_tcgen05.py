@@ -42,15 +42,19 @@ def test_instruction_descriptors_have_the_fields_of_cutlass(mma):
         "n": mma.n >> 3, "m": mma.m >> 4, "max_shift": 0,
     }  # fmt: skip
     kind = mma.ptx.rpartition("::")[2]
-    product = TensorProduct.of(kind, code)
+    product = TensorProduct.of(kind, code, mma.workgroups)
+    assert TensorProduct.of(kind, code, 3 - mma.workgroups) is None
     assert (product.name, product.k, product.majors) == (mma.name, mma.k, (False, True))
 
 
 @pytest.mark.parametrize("mma", KINDS, ids=lambda mma: mma.name)
 def test_a_row_of_sums_is_a_lane_of_tensor_memory(mma):
-    """PTX ISA, layout D of 128 rows; tcgen05.ld.32x32b gives a subgroup's lane its row."""
-    held = mma.acc.coordinates(128)
-    lane, column = np.meshgrid(np.arange(128), np.arange(mma.n), indexing="ij")
+    """PTX ISA, layout D of 128 rows; tcgen05.ld.32x32b gives a subgroup's lane its row.
+
+    Of pairs it is layout A: 128 rows in the first workgroup, the others in the second.
+    """
+    held = mma.acc.coordinates(128 * mma.workgroups)
+    lane, column = np.meshgrid(np.arange(mma.m), np.arange(mma.n), indexing="ij")
     np.testing.assert_array_equal(held, np.stack([lane, column], axis=-1))
 
 
@@ -156,6 +160,16 @@ def test_tiles_are_read_from_the_bytes_of_the_index_map(kind, side, k_major, swi
                 byte = size * int(np.ravel_multi_index(index, operand.shape))
                 swizzled = byte ^ ((byte >> 7 & (swizzle_bytes // 16 - 1)) << 4)
                 assert at[i, k] == swizzled
+
+
+@pytest.mark.parametrize("k_major", [True, False])
+@pytest.mark.parametrize("side", ["lhs", "rhs"])
+def test_each_of_a_pair_has_half_of_a_tile(side, k_major):
+    """As CUTLASS's copies for two workgroups have it: 128 rows of A, half of the columns of B."""
+    mma = mma_kind("NV_TCGEN05_F32_256x192x16_F16")
+    outer = {"lhs": 128, "rhs": 96}[side]
+    tile = SharedOperand(mma, side, 4, k_major, 128 if k_major or side == "lhs" else 64).tile
+    assert tile == ((outer, 64) if k_major else (64, outer))
 
 
 def test_allocations_are_powers_of_two_from_32_on():

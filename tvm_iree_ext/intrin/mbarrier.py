@@ -57,6 +57,34 @@ def wait(barrier: Any, parity: Any) -> None:
     I.evaluate(T.cuda.mbarrier_wait(barrier, parity))
 
 
+def wait_for_cluster(barrier: Any, parity: Any) -> None:
+    """Until the phase of a parity has ended, at which lanes of other workgroups arrive."""
+    I.evaluate(T.cuda.mbarrier_wait_acquire_cluster(barrier, parity))
+
+
+def meet_cluster() -> None:
+    """All lanes of the cluster's workgroups wait for one another."""
+    I.evaluate(T.ptx["barrier.cluster.arrive.release.aligned"]())
+    I.evaluate(T.ptx["barrier.cluster.wait.acquire.aligned"]())
+
+
+def address_in(word: Any, rank: int) -> Any:
+    """The address that a word of shared memory has in the cluster's workgroup of a rank.
+
+    8 more is the next word's.  What is at such an address is arrived at (:func:`arrive_in`) and
+    copied for (:func:`copy_box_in`); only the workgroup's own lanes wait for it.
+    """
+    found = I.alloc_buffer((1,), "uint32", scope="local")
+    own = T.cuda.cvta_generic_to_shared(word)
+    I.evaluate(T.ptx["mapa.shared::cluster.u32"](found[0], own, tirx.const(rank, "uint32")))
+    return found[0]
+
+
+def arrive_in(address: Any) -> None:
+    """One arrival, as :func:`arrive`, at the barrier of another workgroup of the cluster."""
+    I.evaluate(T.ptx["mbarrier.arrive.release.cluster.shared::cluster.b64"](address))
+
+
 def registers_of_warpgroup(count: int, *, more: bool) -> None:
     """From here on the lanes of a warpgroup have ``count`` registers each."""
     form = "inc" if more else "dec"
@@ -137,7 +165,17 @@ class TensorMapDescriptor:
 
 def copy_box(target: Any, tensor_map: Any, at: Sequence[Any], barrier: Any) -> None:
     """Start copying the box from ``at`` on to ``target``; its bytes count at the barrier."""
+    _copy_box("", target, tensor_map, at, barrier)
+
+
+def copy_box_in(target: Any, tensor_map: Any, at: Sequence[Any], barrier: Any) -> None:
+    """As :func:`copy_box`; the barrier, by its address, is of one of the pair's workgroups."""
+    _copy_box(".cta_group::2", target, tensor_map, at, barrier)
+
+
+def _copy_box(form: str, target: Any, tensor_map: Any, at: Sequence[Any], barrier: Any) -> None:
     name = (
         f"cp.async.bulk.tensor.{len(at)}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     )
-    I.evaluate(T.ptx[name](target, T.address_of(tensor_map), *reversed(at), barrier))
+    call = T.ptx[name + form](target, T.address_of(tensor_map), *reversed(at), barrier)
+    I.evaluate(call)

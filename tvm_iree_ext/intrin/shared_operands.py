@@ -93,9 +93,9 @@ class SharedOperand:
 
     @property
     def tile(self) -> Ints:
-        """Rows and columns of the whole tile; columns are contiguous."""
+        """Rows and columns of a workgroup's whole tile; columns are contiguous."""
         depth = self.steps * self.depth
-        other = self.mma.m if self.side == "lhs" else self.mma.n
+        other = (self.mma.m if self.side == "lhs" else self.mma.n) // self.mma.workgroups
         return (other, depth) if self.k_major else (depth, other)
 
     @property

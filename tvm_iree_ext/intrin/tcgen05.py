@@ -6,6 +6,10 @@ all that it multiplied is done.  A subgroup of rank w (of 4) loads and stores la
 32 w + 31, each of its lanes one of these.  A may lie in tensor memory, too: a row of it is a lane,
 and a column has as many elements along K as 32 bits have.
 
+Two workgroups of a cluster, a *pair*, may multiply as one (``cta_group::2``): each has half of the
+rows of A and of the sums, and half of the columns of B, at the same addresses as the other.  A lane
+of the first starts products of both; both allocate and free, by subgroups of the same number.
+
 An address in tensor memory is a number: the lane in its high 16 bits, the column in the low ones.
 
 Scales of blocks lie in tensor memory, too.  For 128 rows and four blocks along K they are a *chunk*
@@ -13,7 +17,8 @@ of 512 bytes of shared memory, which a lane copies to four columns: the four sca
 word, the (r // 32)-th of the 16 bytes r % 32, and so column r // 32 of lane r % 32 and of the lanes
 32, 64 and 96 below it.  What a lane copies and multiplies is done in its order.
 
-Sources: PTX ISA, tcgen05; of the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``; of the
+Sources: PTX ISA, tcgen05; of the bits of descriptors also CUTLASS, ``mma_sm100_desc.hpp``; of pairs
+its ``SM100_MMA_F16BF16_2x1SM_SS``, ``Allocator2Sm`` and ``umma_arrive_multicast_2x1SM``; of the
 places of scales CUTLASS, ``sm100_blockscaled_layout.hpp``, and ``tmem_sf_frg`` of
 ``mma_traits_sm100.hpp``; of the copy's descriptor Triton, ``TensorMemoryToLLVM.cpp``, and of the
 order its kernel of block scales, which has one place for the scales of all steps.
@@ -35,6 +40,7 @@ COLUMNS = 512
 """Of tensor memory, of a core."""
 LANE_SHIFT = 16
 """Where the lane begins in an address."""
+_BOTH = 0b11  # workgroups of a pair
 _LEAST_COLUMNS = 32  # of an allocation, which is a power of 2
 _FORMATS = {"f16": 0, "bf16": 1, "f8e4m3fn": 0, "f8e5m2": 1, "i8": 1}  # of A and B, by the kind
 _SUM_FORMATS = {"f16": 0, "f32": 1, "i32": 2}
@@ -47,7 +53,7 @@ CHUNK_ROWS, CHUNK_BYTES, CHUNK_COLUMNS = 128, 512, 4
 WORD_SCALES = 4
 """Scales of a row in a column."""
 _CHUNK_STRIDE = 8  # from 8 rows of 16 bytes to the next, in these
-_DISABLED = tuple(tirx.const(0, "uint32") for _ in range(4))  # lanes that are not written: none
+_DISABLED = (tirx.const(0, "uint32"),) * 4  # lanes of a workgroup that are not written: none
 
 
 def allocated_columns(columns: int) -> int:
@@ -128,19 +134,21 @@ def encode_chunk_descriptor(words: Any, pointer: Any) -> None:
     I.evaluate(call)
 
 
-def allocate(pointer: Any, columns: int) -> None:
+def allocate(pointer: Any, columns: int, workgroups: int = 1) -> None:
     """By a subgroup: wait for free columns, and put the address of the first to a pointer."""
-    I.evaluate(T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](pointer, columns))
+    name = f"tcgen05.alloc.cta_group::{workgroups}.sync.aligned.shared::cta.b32"
+    I.evaluate(T.ptx[name](pointer, columns))
 
 
-def free(address: Any, columns: int) -> None:
+def free(address: Any, columns: int, workgroups: int = 1) -> None:
     """By a subgroup: give back columns; a kernel must before it ends."""
-    I.evaluate(T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](address, columns))
+    name = f"tcgen05.dealloc.cta_group::{workgroups}.sync.aligned.b32"
+    I.evaluate(T.ptx[name](address, columns))
 
 
-def allocate_no_more() -> None:
+def allocate_no_more(workgroups: int = 1) -> None:
     """By a subgroup: the workgroup allocates no more, and others may."""
-    I.evaluate(T.ptx["tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"]())
+    I.evaluate(T.ptx[f"tcgen05.relinquish_alloc_permit.cta_group::{workgroups}.sync.aligned"]())
 
 
 def multiply(mma: Mma, sums: Any, lhs: Any, rhs: Any, descriptor: int, more: Any) -> None:
@@ -150,7 +158,7 @@ def multiply(mma: Mma, sums: Any, lhs: Any, rhs: Any, descriptor: int, more: Any
     what is there if ``more``.  Products of a lane are added in their order.
     """
     kind = tirx.const(descriptor, "uint32")
-    I.evaluate(T.ptx[mma.ptx](sums, lhs, rhs, kind, *_DISABLED, more))
+    I.evaluate(T.ptx[mma.ptx](sums, lhs, rhs, kind, *_DISABLED * mma.workgroups, more))
 
 
 def copy_scales(address: Any, chunk: Any) -> None:
@@ -173,6 +181,14 @@ def commit(barrier: Any) -> None:
     """By a lane: one arrival when all that it multiplied and copied is done."""
     name = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
     I.evaluate(T.ptx[name](barrier))
+
+
+def commit_to_pair(barrier: Any) -> None:
+    """By a lane of the first of a pair: an arrival at this barrier of each of the two."""
+    name = (
+        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
+    )
+    I.evaluate(T.ptx[name](barrier, tirx.const(_BOTH, "uint16")))
 
 
 def load(registers: Sequence[Any], address: Any) -> None:

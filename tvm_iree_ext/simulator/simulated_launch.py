@@ -1,5 +1,6 @@
 """Launch a device function on the simulator."""
 
+import functools
 import itertools
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.traffic import Hardware, StatementTraffic, Traffic
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
+from tvm_iree_ext.simulator.machine.pairs import WorkgroupPair
 from tvm_iree_ext.simulator.machine.strands import Stuck
 from tvm_iree_ext.simulator.machine.workgroup import SimulatedWorkgroup
 from tvm_iree_ext.simulator.translation.lane_statements import (
@@ -147,17 +149,30 @@ def simulate(
     if workgroups is not None:
         chosen = list(workgroups(grid) if callable(workgroups) else workgroups)
     with np.errstate(all="ignore"):
-        for number, index in enumerate(chosen):
+        for index in chosen:
             if not all(0 <= i < extent for i, extent in zip(index, grid, strict=True)):
                 raise SimulationError(f"workgroup {index} is outside the grid {grid}")
-            rt = SimulatedWorkgroup(
-                index, number, block, traffic, findings, counts, memories, translation.ordered
-            )
+        chosen = _whole_clusters(chosen, translation.cluster, grid)
+        for first in range(0, len(chosen), translation.cluster):
+            pair = WorkgroupPair() if translation.cluster > 1 else None
+            made = [
+                SimulatedWorkgroup(
+                    chosen[number], number, block, traffic, findings, counts, memories,
+                    translation.ordered, pair,
+                )
+                for number in range(first, first + translation.cluster)
+            ]  # fmt: skip
+            bodies = [functools.partial(translation.run, one, parameters) for one in made]
             try:
-                translation.run(rt, parameters)
+                if pair is None:
+                    bodies[0]()
+                else:
+                    pair.run(bodies)
+                    pair.finish()
             except Stuck:  # a finding says where
                 continue
-            rt.finish()
+            for one in made:
+                one.finish()
     return Simulation(
         translation.name,
         grid,
@@ -171,6 +186,16 @@ def simulate(
         {memory.name: np.repeat(memory.valid, memory.unit) for memory in memories},
         translation.source,
     )
+
+
+def _whole_clusters(chosen: list[Place], workgroups: int, grid: Place) -> list[Place]:
+    """The workgroups of all clusters of which some are to run, each cluster's together."""
+    if workgroups == 1:
+        return chosen
+    if grid[0] % workgroups:
+        raise SimulationError(f"a grid of {grid[0]} along x, in clusters of {workgroups}")
+    firsts = dict.fromkeys((x // workgroups * workgroups, y, z) for x, y, z in chosen)
+    return [(x + rank, y, z) for x, y, z in firsts for rank in range(workgroups)]
 
 
 def _ordered(translation: Translation, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:

@@ -250,9 +250,7 @@ def plan_warpgroups(
     rows, keys = config.rows, config.keys
     depth, columns = (-(-op.count(role) // BOX_COLUMNS) * BOX_COLUMNS for role in ("k1", "n"))
     kinds = {
-        kind.n: kind
-        for kind in mma_kinds(target, FROM_SHARED)
-        if kind.c == "f32" and tvm_dtype(kind.a) == dtype
+        kind.n: kind for kind in _kinds(target) if kind.c == "f32" and tvm_dtype(kind.a) == dtype
     }
     columns = next((n for n in sorted(kinds) if n >= columns and n % BOX_COLUMNS == 0), columns)
     consumers = config.subgroups // SUBGROUPS
@@ -294,9 +292,14 @@ def plan_warpgroups(
     return found
 
 
+def _kinds(target: Target) -> list[Mma]:
+    """The instructions of a chip for one workgroup."""
+    return [kind for kind in mma_kinds(target, FROM_SHARED) if kind.workgroups == 1]
+
+
 def chosen_warpgroups(op: Attention, target: Target) -> GpuAttentionConfig | None:
     """The config by warpgroups; None where the chip has none, or the other kernel is better."""
-    kinds = mma_kinds(target, FROM_SHARED)
+    kinds = _kinds(target)
     if not kinds or _obstacle(op):
         return None
     rows = op.extents[op.dims["m"][-1]]

@@ -29,6 +29,10 @@ _WORK_PER_US = 8e4  # such multiplications of a step: 46 us for 64 steps of 128 
 _LEAST_STEPS = 4  # of a part of K
 _MERGE_US = 3.0  # of another kernel
 _MERGED_BYTES_PER_US = 5e6  # in the second cache
+_MOST_STAGES = 4  # but of pairs, whose slots are smaller
+_CACHE_COST = 128
+"""Of a row or column of a tile, in multiplications of tensor memory's unit: its 128 bytes take two
+cycles of the second cache, at 64 bytes a cycle, and 64 x 64 of float16 are multiplied in each."""
 _ALONE = 1.5  # times as long takes a step of one warpgroup, which nobody multiplies beside
 
 PlanOf = Callable[[WarpgroupConfig], WarpgroupPlan]
@@ -57,11 +61,12 @@ def warpgroup_config(
         turned = [side for side in SIDES if turns(kinds[0], shape, side)]
         if pad := sides_to_pad(shape, target, together=True, turned=turned):
             ways.append(("tma", pad))
-    numbers = product((2, 1), (1, 2), (1, 2), (4, 3, 2), ways)
+    numbers = product((2, 1), (1, 2), (1, 2), (6, 4, 3, 2), ways)
     configs = [
         WarpgroupConfig(mma.name, consumers, tiles, stages, *way, columns)
         for mma, (consumers, tiles, columns, stages, way) in product(kinds, numbers)
         if consumers >= columns  # few rows are read more than they are multiplied
+        and (stages <= _MOST_STAGES or mma.workgroups > 1)
     ]
     return best_config(
         configs, lambda config: plan_warpgroup_matmul(shape, target, config, windows), target
@@ -86,6 +91,9 @@ def best_config(
             continue
         if plan.in_tensor_memory and plan.columns(2) > COLUMNS:  # tiles take halves in turns
             continue
+        usual = gpu_chip(target).usual_cores
+        if plan.mma.workgroups > 1 and workgroups_of(plan) < usual:  # others fill more cores
+            continue
         for splits in {1, _parts(plan, cores)}:
             chosen = replace(plan, config=replace(config, splits=splits))
             found.append((_cost(chosen, cores), chosen.config))
@@ -99,9 +107,13 @@ def _parts(plan: WarpgroupPlan, cores: int) -> int:
     """Parts of K for which there are cores, each of some steps."""
     if plan.windows is not None or plan.shape.m is None or plan.config.copies != "tma":
         return 1
-    tiles = plan.groups * prod(plan.grid)
-    most = max(1, min(cores // tiles, plan.steps // _LEAST_STEPS))
+    most = max(1, min(cores // workgroups_of(plan), plan.steps // _LEAST_STEPS))
     return -(-plan.steps // -(-plan.steps // most))
+
+
+def workgroups_of(plan: WarpgroupPlan) -> int:
+    """Those that all tiles take, not in turns, without parts of K."""
+    return plan.groups * prod(plan.grid) * plan.mma.workgroups
 
 
 def _in_turns(config: WarpgroupConfig, plan_of: PlanOf, target: Target) -> WarpgroupConfig:
@@ -114,9 +126,10 @@ def _in_turns(config: WarpgroupConfig, plan_of: PlanOf, target: Target) -> Warpg
     plan = plan_of(config)
     if not parts or config.copies != "tma":
         return config
-    if plan.windows is None and plan.groups * prod(plan.grid) <= parts[0].cores:
+    if plan.windows is None and workgroups_of(plan) <= parts[0].cores:
         return config
-    shared = replace(config, workgroups=parts[0].cores)
+    each = plan.mma.workgroups
+    shared = replace(config, workgroups=parts[0].cores // each * each)
     try:
         plan_of(shared)
     except ScheduleError:
@@ -146,11 +159,16 @@ def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
     On an H100 4096 x 4096 x 4096 of float16 takes 180 us by 128 x 256, 183 by 256 x 128, 185 with 3
     stages, and some 20 % more by 128 x 192 or 128 x 128; 512 x 512 x 16384 takes 38 us by 64 x 128
     in 4 parts, 32 in 8; 1 x 4096 x 16384 64 in 4 parts, 67 by 64 x 384 in 12 (`scripts/gpu-day`).
+    Nobody has timed sums in tensor memory, which are multiplied faster than tiles may be copied.
     """
-    rows, columns, _ = plan.tile
+    each = plan.mma.workgroups
+    rows, columns = (extent // each for extent in plan.tile[:2])  # that each copies
     config, splits = plan.config, plan.config.splits
-    waves = -(-plan.groups * prod(plan.grid) * splits // cores)
-    step = rows * columns + _STEP_COST * (rows + columns)
+    waves = -(-plan.groups * prod(plan.grid) * splits // max(1, cores // each))
+    step = each * rows * columns
+    if plan.in_tensor_memory:
+        step = max(step, _CACHE_COST * (rows + columns))
+    step += _STEP_COST * (rows + columns)
     work = waves * plan.share * step * (_ALONE if config.consumers == 1 else 1)
     if splits > 1:
         m, n, _ = plan.extents

@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     PlainOperands,
 )
 from tvm_iree_ext.schedules.gpu.products.padded_operands import PaddedOperands
+from tvm_iree_ext.schedules.gpu.products.warpgroup_pairs import PairSums
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WarpgroupConfig,
     plan_warpgroup_matmul,
@@ -42,5 +43,7 @@ def warpgroup_matmul(
     operands = operands or PlainOperands(shape)
     if config.pad:
         operands = PaddedOperands(operands, plan.shape)
-    kernel = TensorMemorySums if plan.in_tensor_memory else RegisterSums
+    if not plan.in_tensor_memory:
+        return RegisterSums(plan, operands).func(target)
+    kernel = PairSums if plan.mma.workgroups > 1 else TensorMemorySums
     return kernel(plan, operands).func(target)

@@ -14,6 +14,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import named_kind
 from tvm_iree_ext.schedules.gpu.products.warpgroup_heuristic import (
     warpgroup_config,
     warpgroup_kinds,
+    workgroups_of,
 )
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     WarpgroupConfig,
@@ -26,7 +27,9 @@ from tvm_iree_ext.targets.mma.mma_kinds import FROM_SHARED, Mma
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
 _SUBGROUPS = 4  # of a warpgroup
-_ENOUGH = 2  # tiles for so many cores at least one, else K is better split among more workgroups
+_ENOUGH = (
+    2  # workgroups for so many cores at least one, else K is better split among more workgroups
+)
 _DEEP = 16  # steps of K
 _COLUMNS = 32  # a tuner tries instructions of multiples of so many columns
 _PREFIX = "warpgroup_"
@@ -55,8 +58,7 @@ def chosen_warpgroups(
 def is_filled(plan: WarpgroupPlan, target: Target) -> bool:
     """Whether there are tiles for half of the cores, and rows for half of a tile, or a deep K."""
     parts, config = gpu_chip(target).parts, plan.config
-    tiles = plan.groups * plan.grid[0] * plan.grid[1] * config.splits
-    enough = not parts or _ENOUGH * tiles >= parts[0].cores
+    enough = not parts or _ENOUGH * workgroups_of(plan) * config.splits >= parts[0].cores
     filled = 2 * plan.extents[0] >= plan.grid[0] * plan.tile[0]
     # The fewer rows the less is multiplied for what is read: copies are all that counts.
     filled = filled or (plan.grid[0] == config.consumers == 1 and plan.steps >= _DEEP)

@@ -55,6 +55,7 @@ class WarpgroupPipeline(ABC):
         self.operands, self.maps = operands, dict[str, Any]()
         self.group: Any = 0
         self.split: Any = 0
+        self.rank: Any = 0  # in the pair
         self.parts: SplitSums | None = None
 
     def func(self, target: Target) -> tirx.PrimFunc:
@@ -69,8 +70,12 @@ class WarpgroupPipeline(ABC):
             if splits > 1:
                 self.parts = SplitSums(self.operands, splits, stored_run(self.plan))
             with ExitStack() as stack:
-                count = self.config.workgroups or self._tiles()
+                each = self.mma.workgroups
+                count = self.config.workgroups or self._tiles() * each
                 number = stack.enter_context(I.launch_thread("blockIdx.x", count))
+                if each > 1:
+                    stack.enter_context(I.launch_thread("clusterCtaIdx.x", each))
+                    number, self.rank = number // each, number % each
                 if self.plan.groups * splits > 1 and not self.config.workgroups:
                     groups = I.launch_thread("blockIdx.y", self.plan.groups * splits)
                     which = stack.enter_context(groups)
@@ -144,18 +149,25 @@ class WarpgroupPipeline(ABC):
 
     def _turns(self, number: Any) -> Iterator[tuple[Any, Any, Any]]:
         """A workgroup's tiles, one or a loop over several: which of them, first row and column."""
-        among = self.config.workgroups
-        if not among:
+        if not self.config.workgroups:
             yield 0, *self._corner(number)
             return
         tiles = self._tiles()
-        count = (self.plan.groups * tiles - number + (among - 1)) // among
-        with I.serial(0, count) as turn:
-            tile: Any = number + turn * among
+        with I.serial(0, self._count(number)) as turn:
+            tile: Any = number + turn * self._among
             if self.plan.groups > 1:
                 self.group, tile = tile // tiles, tile % tiles
             row, column = self._corner(tile)
             yield turn, I.Bind(row), I.Bind(column)
+
+    @property
+    def _among(self) -> int:
+        """Those who take tiles in turns: workgroups, or pairs."""
+        return self.config.workgroups // self.mma.workgroups
+
+    def _count(self, number: Any) -> Any:
+        """The tiles of a workgroup that takes them in turns."""
+        return (self.plan.groups * self._tiles() - number + (self._among - 1)) // self._among
 
     # Places in shared memory.
 
@@ -229,11 +241,19 @@ class WarpgroupPipeline(ABC):
             # The first finds every slot free: the phase before the first has parity 1.
             mbarrier.wait(self._free(slot), (phase + 1) % 2)
             if self.config.copies == "tma":
-                mbarrier.arrive_expecting(self._full(slot), self.plan.slot_bytes)
+                self._expect(slot)
             for side in SIDES:
                 self._copy_tile(side, row, column, self.split * self.plan.share + step, slot)
             if self.config.copies != "tma":
                 self._filled(slot)
+
+    def _expect(self, slot: Any) -> None:
+        """Say how many bytes fill a slot."""
+        mbarrier.arrive_expecting(self._full(slot), self.plan.slot_bytes)
+
+    def _copy_box(self, side: str, at: Sequence[Any], place: Any, slot: Any) -> None:
+        """Start copying the box that fills a slot from a byte on."""
+        mbarrier.copy_box(self._address(place), self.maps[side], at, self._full(slot))
 
     def _copy_windows(self, side: str, row: Any, column: Any, step: Any, slot: Any) -> None:
         """Copy a step's boxes of the image, or of the filter."""
@@ -251,23 +271,21 @@ class WarpgroupPipeline(ABC):
                 for corner, _, place in tile.boxes
             ]
         for at, place in boxes:
-            address = self._address(slot * self.stride + tile.offset + place)
-            mbarrier.copy_box(address, self.maps[side], at, self._full(slot))
+            self._copy_box(side, at, slot * self.stride + tile.offset + place, slot)
 
     def _copy_tile(self, side: str, row: Any, column: Any, step: Any, slot: Any) -> None:
         tile = self.plan.shared[side]
         if self.plan.windows is not None:
             self._copy_windows(side, row, column, step, slot)
             return
-        across, along = (row if side == "lhs" else column), step * self.plan.tile[2]
+        across, along = self._first(side, row, column), step * self.plan.tile[2]
         first = (across, along) if tile.operand.k_major else (along, across)
         lead = [self.group] if self.plan.groups > 1 else []
         for corner, extents, place in tile.boxes:
             at = [*lead, *(first[dim] + corner[dim] for dim in (0, 1))]
             target = slot * self.stride + tile.offset + place
             if self.config.copies == "tma":
-                address = self._address(target)
-                mbarrier.copy_box(address, self.maps[side], at, self._full(slot))
+                self._copy_box(side, at, target, slot)
             elif self._by_lines(side):
                 copy_lines(
                     self._matrix(side), at, extents, self.memory, target,
@@ -278,6 +296,10 @@ class WarpgroupPipeline(ABC):
                     self._matrix(side), at, extents, self.memory, target,
                     tile.operand.swizzle_bytes, self.lane,
                 )  # fmt: skip
+
+    def _first(self, side: str, row: Any, column: Any) -> Any:
+        """The first row of lhs, or column of rhs, that a workgroup copies for a tile."""
+        return row if side == "lhs" else column
 
     def _run(self, side: str) -> int:
         """Bytes of the operand that are copied at once."""

@@ -16,7 +16,8 @@ With ``workgroups``, as many as the chip holds at once take tiles in turns: the 
 tile are copied while accumulators are stored, by way of shared memory that is no slot's.
 
 Where the chip has tensor memory (``tcgen05``), a lane of warpgroup 0 multiplies into it, and
-warpgroup 1 stores: :mod:`.warpgroup_tensor_memory`.
+warpgroup 1 stores: :mod:`.warpgroup_tensor_memory`; or a lane multiplies for two workgroups, which
+have a tile of twice the rows: :mod:`.warpgroup_pairs`.
 """
 
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ class WarpgroupPlan:
     Attributes:
         groups: how many products.
         extents: m, n and k of each; m is a guess where it is known at call time.
-        tile: rows, columns and depth of a workgroup's step.
+        tile: rows, columns and depth of a workgroup's step, or of a pair's.
         shared: the tiles of ``lhs`` and ``rhs`` in a slot.
         memory: bytes of shared memory that a workgroup may have.
         windows: where rows are pixels of a convolution.
@@ -136,6 +137,11 @@ class WarpgroupPlan:
     def sum_columns(self) -> int:
         """Columns of tensor memory that a tile's sums take."""
         return self.config.tiles * self.mma.n
+
+    @property
+    def part_rows(self) -> int:
+        """Rows of an instruction's sums that a workgroup has."""
+        return self.mma.m // self.mma.workgroups
 
     @property
     def halves(self) -> int:
@@ -170,7 +176,7 @@ class WarpgroupPlan:
         if self.config.workgroups:
             offset = -(-_slots_bytes(self) // _LINE) * _LINE
             room = self.memory - offset
-        rows = self.mma.m // SUBGROUPS
+        rows = self.mma.m // (SUBGROUPS * self.mma.workgroups)
         run = _ACCESS_BYTES // itemsize if self.in_tensor_memory else _PAIR
         pad = run if self.in_tensor_memory else 2 * _ACCESS_BYTES // itemsize
         parts = -(-self.mma.n // _MOST_LOADED) if self.in_tensor_memory else 1
@@ -291,6 +297,11 @@ def plan_warpgroup_matmul(
         )
     if config.copies not in COPIES:
         raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(COPIES)}")
+    if mma.workgroups > 1 and (config.tiles != 1 or config.workgroups % mma.workgroups):
+        raise ScheduleError(
+            f"{where}: {config.tiles} tiles by {config.workgroups} workgroups; pairs have one tile,"
+            " and are two workgroups each"
+        )
     instructions = config.tiles * config.columns
     if config.consumers not in _HELD or instructions < 1 or config.stages < 2:
         raise ScheduleError(

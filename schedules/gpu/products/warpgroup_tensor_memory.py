@@ -38,29 +38,48 @@ class TensorMemorySums(WarpgroupPipeline):
     def _work(self, number: Any) -> None:
         halves = self.plan.halves
         # The further ones say that a half has its sums, and that they are in registers.
-        self._make_barriers(1, [1] * halves + [_SUBGROUPS] * halves)
+        storing = _SUBGROUPS * self.mma.workgroups
+        self._make_barriers(1, [1] * halves + [storing] * halves)
         allocating = self.lane // _LANES == _SUBGROUPS
         columns = tcgen05.allocated_columns(self.plan.columns(halves))
         with where(allocating):
-            tcgen05.allocate(self._further(2 * halves), columns)
-            tcgen05.allocate_no_more()
+            tcgen05.allocate(self._further(2 * halves), columns, self.mma.workgroups)
+            tcgen05.allocate_no_more(self.mma.workgroups)
         tcgen05.fence_before()
-        self._meet()
+        self._meet_all()
         tcgen05.fence_after()
         self.columns = I.Bind(self._allocated())
-        with either(self.lane < WARPGROUP) as (starting, storing):
+        with either(self.lane < WARPGROUP) as (starting, ending):
             with starting, either(self.lane < _LANES) as (copying, others):
                 with copying, where(elected()):
                     self._copy_all(number)
                 with others, where(self.lane // _LANES == 1), where(elected()):
                     self._multiply_all(number)
-            with storing:
+            with ending:
                 self._store_all(number)
         tcgen05.fence_before()
-        self._meet()
+        self._meet_all()
         with where(allocating):
             tcgen05.fence_after()
-            tcgen05.free(self.columns, columns)
+            tcgen05.free(self.columns, columns, self.mma.workgroups)
+
+    # What a pair does otherwise.
+
+    def _meet_all(self) -> None:
+        """All lanes that use what was allocated wait for one another."""
+        self._meet()
+
+    def _commit(self, barrier: Any) -> None:
+        """Have a barrier arrive when what the lane multiplied is done."""
+        tcgen05.commit(barrier)
+
+    def _wait_for_half(self, half: Any, parity: Any) -> None:
+        """Wait until the sums of a half were loaded."""
+        mbarrier.wait(self._further(self.plan.halves + half), parity)
+
+    def _loaded(self, half: Any) -> None:
+        """By a subgroup: the sums of a half are in registers."""
+        self._arrive(self._further(self.plan.halves + half))
 
     def _allocated(self) -> Any:
         """The address of the first column, which the allocation put behind the barriers."""
@@ -93,14 +112,14 @@ class TensorMemorySums(WarpgroupPipeline):
             half, before = self._half(turn)
             if self.config.workgroups:
                 # The first finds the halves free: the phase before the first has parity 1.
-                mbarrier.wait(self._further(self.plan.halves + half), (before + 1) % 2)
+                self._wait_for_half(half, (before + 1) % 2)
                 tcgen05.fence_after()
             with I.serial(0, self._steps()) as step:
                 slot, phase = self._place(turn, step)
                 mbarrier.wait(self._full(slot), phase % 2)
                 self._multiply_step(slot, half, step)
-                tcgen05.commit(self._free(slot))
-            tcgen05.commit(self._further(half))
+                self._commit(self._free(slot))
+            self._commit(self._further(half))
 
     def _multiply_step(self, slot: Any, half: Any, step: Any) -> None:
         for down in range(self.config.tiles):
@@ -132,7 +151,8 @@ class TensorMemorySums(WarpgroupPipeline):
                     registers = [sums[at] for at in range(staging.columns)]
                     tcgen05.load(registers, self._sums(half, down) + mine + first)
                     tcgen05.wait_for_loads()
-                    results.store_part(sums, part, self._which, row + down * self.mma.m, column)
+                    first_row = row + down * self.mma.m + self.rank * self.plan.part_rows
+                    results.store_part(sums, part, self._which, first_row, column)
             if self.config.workgroups:
                 tcgen05.fence_before()
-                self._arrive(self._further(self.plan.halves + half))
+                self._loaded(half)

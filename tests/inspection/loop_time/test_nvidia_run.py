@@ -121,3 +121,16 @@ def test_products_in_tensor_memory_read_shared_memory_beside_the_copies():
     )
     assert (alone.share, alone.cycles) == (pytest.approx(1, abs=0.01), pytest.approx(128, abs=2))
     assert beside.share == pytest.approx(128 / 192, rel=0.02)
+
+
+def test_each_workgroup_of_a_pair_multiplies_and_reads_half():
+    """Of 256 x 256 x 16: 128 cycles, 8 KB read and 8 KB copied, at 128 bytes a cycle."""
+    text = (
+        "UTCHMMA.2CTA.256x256x16 gdesc[UR8], gdesc[UR10], tmem[UR7], tmem[UR24], idesc[UR25], UPT"
+    )
+    copies = CopiedBeside(8192, 1, 1, 65536)
+    blackwell = nvidia_timing("sm_100a")
+    found = run([sass_line(text), BACK], timing=blackwell, subgroups=1, simds=1, copies=copies)
+    assert (found.share, found.memory_bytes) == (
+        pytest.approx(1, abs=0.01), pytest.approx(64, rel=0.02),
+    )  # fmt: skip

@@ -182,6 +182,14 @@ BREAKS = {
         ),
         ("cuda", lambda f: spoil_plan(f, grid=[1, 1, 70000]), {}, "grid.z is launched with 70000;"),
     ],
+    "workgroups of a cluster": [
+        (
+            "cuda",
+            lambda f: spoil_plan(f, cluster=[3, 1, 1]),
+            {},
+            "; clusters have 3 workgroups alo",
+        ),
+    ],
     "shared memory declared": [
         ("rocm", None, {"shared": 256}, "declares 512 bytes of shared memory; a kernel may decl"),
     ],

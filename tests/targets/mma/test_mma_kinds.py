@@ -28,7 +28,7 @@ def test_the_table_has_every_kind_of_row():
     count = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     assert count == {
         "native": 123, "virtual": 8, "virtual_sparse": 14, "scaled": 6, "opaque": 2,
-        "warpgroup": 19, "tensor_memory": 42, "scaled_tensor_memory": 12,
+        "warpgroup": 19, "tensor_memory": 70, "scaled_tensor_memory": 12,
     }  # fmt: skip
 
 
@@ -72,6 +72,7 @@ def test_the_block_major_accumulator_is_not_in_storage_order():
         ("NV_MMA_SYNC_I32_16x8x32_I8", "lhs", 5, 9, (1, 21)),
         ("NV_WGMMA_F32_64x64x16_F16", "acc", 32 + 5, 6, (25, 10)),
         ("NV_TCGEN05_F32_128x64x16_F16", "acc", 64 + 5, 6, (69, 6)),
+        ("NV_TCGEN05_F32_256x64x16_F16", "acc", 128 + 64 + 5, 6, (197, 6)),
     ],
 )
 def test_documented_places(name, operand, lane, element, coordinate):
@@ -100,7 +101,8 @@ def _broken(name, change):
 
 
 MFMA, NVIDIA = "MFMA_F32_16x16x16_F16", "NV_MMA_SYNC_F32_16x8x16_F16"
-TENSOR = "NV_TCGEN05_F32_128x64x16_F16"
+TENSOR, PAIR = "NV_TCGEN05_F32_128x64x16_F16", "NV_TCGEN05_F32_256x64x16_F16"
+ALONE, PAIRED = (f"tcgen05.mma.cta_group::{group}.kind::f16" for group in (1, 2))
 SCALED = "NV_TCGEN05_SCALE_F32_128x64x64_B32"
 
 
@@ -121,9 +123,11 @@ SCALED = "NV_TCGEN05_SCALE_F32_128x64x64_B32"
         (NVIDIA, lambda r: r["intrinsic"].update(ptx=None), "ptx is None"),
         (NVIDIA, lambda r: r.update(acc_colmajor_by_operand_swap=True), "lhs has .*rhs has"),
         (TENSOR, lambda r: r.update(m=64), "acc: extents are"),
-        (TENSOR, lambda r: r.update(k=32), "shape: M is 128, N a multiple of 16"),
+        (TENSOR, lambda r: r.update(k=32), "shape: K is 32 bytes"),
+        (TENSOR, lambda r: r["intrinsic"].update(ptx=PAIRED), "M is 256, and N a multiple of 32"),
+        (PAIR, lambda r: r["intrinsic"].update(ptx=ALONE), "M is 128, and N a multiple of 16"),
         (TENSOR, lambda r: r["operands"].update(lhs=r["operands"]["acc"]), "operands: one is"),
-        (SCALED, lambda r: r.update(a="f8e4m3fn"), "shape: M is 128"),
+        (SCALED, lambda r: r.update(a="f8e4m3fn"), "shape: K is 32 bytes"),
         (SCALED, lambda r: r.update(scale_block=16), "lhs_scale: 2 blocks of 16; K is 64"),
         (
             SCALED,
@@ -166,7 +170,7 @@ def test_kinds_of_a_chip():
     assert not mma_kinds("sm_90", ("warpgroup",))
     assert len(mma_kinds("sm_90a", ("warpgroup",))) == 19
     assert not mma_kinds("sm_100", ("tensor_memory",))
-    assert len(mma_kinds("sm_100a", ("tensor_memory",))) == 42
+    assert len(mma_kinds("sm_100a", ("tensor_memory",))) == 70
     for chip in ("sm_100a", "sm_103a", "sm_110a"):
         assert len(mma_kinds(chip, ("scaled_tensor_memory",))) == 12
     assert not mma_kinds("sm_120a", ("scaled_tensor_memory",))

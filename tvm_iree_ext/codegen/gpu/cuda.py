@@ -197,6 +197,7 @@ _ENTRY = re.compile(r"^\.visible \.entry (\w+)\((.*?)\)(.*?)^\{", re.MULTILINE |
 _PARAMETER = re.compile(
     r"\.param (?:\.align (\d+) )?\.[a-z]+(\d+) (?:\.ptr .*)?\w+(?:\[(\d+)\])?,?\s*$", re.MULTILINE
 )
+_CLUSTER = re.compile(r"\.reqnctapercluster (\d+)(?:, (\d+), (\d+))?")
 _LANES = re.compile(r"\.maxntid (\d+)(?:, (\d+), (\d+))?")
 
 
@@ -204,12 +205,15 @@ def kernel_reports(ptx: str, usage: Mapping[str, Mapping[str, int]]) -> dict[str
     """Figures of each kernel in PTX, and from ``ptxas``, that must agree with a launch."""
     reports = {}
     for name, parameters, directives in _ENTRY.findall(ptx):
-        limit = _LANES.search(directives)
+        limit, cluster = _LANES.search(directives), _CLUSTER.search(directives)
         reports[name] = KernelReport(
             lanes=prod(int(extent or 1) for extent in limit.groups()) if limit else 0,
             registers=usage[name]["registers"],
             shared_memory_bytes=usage[name]["shared_memory_bytes"],
             arguments=tuple(_arguments(parameters)),
+            cluster=tuple(int(extent or 1) for extent in cluster.groups())
+            if cluster
+            else (1, 1, 1),
         )
     return reports
 

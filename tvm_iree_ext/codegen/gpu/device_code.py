@@ -23,6 +23,7 @@ from tvm_iree_ext.codegen.gpu.compiler_advice import by_kernel
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, count_instructions
 from tvm_iree_ext.codegen.gpu.launch_contract import check_binary, check_launches
+from tvm_iree_ext.codegen.gpu.launch_plan.clusters import with_clusters
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.codegen.gpu.passes.constant_bits import name_constant_bits
 from tvm_iree_ext.codegen.gpu.passes.kernel_names import name_apart_from_cuda
@@ -175,14 +176,9 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
             target, hosts, module, None, None, made.assembly, made.hsaco, launches, resources,
             made.reports,
         )  # fmt: skip
-    source = with_definitions(
-        str(
-            tvm.get_global_func("target.build.cuda")(
-                name_apart_from_cuda(name_constant_bits(reinterpret_narrow_broadcasts(module))),
-                target,
-            ).inspect_source()
-        )
-    )
+    named = name_apart_from_cuda(name_constant_bits(reinterpret_narrow_broadcasts(module)))
+    written = str(tvm.get_global_func("target.build.cuda")(named, target).inspect_source())
+    source = with_clusters(with_definitions(written), named)
     code = functools.partial(DeviceCode, target, hosts, module, source)
     if obstacle := cuda.nvrtc_obstacle():
         return code(None, None, None, launches, {}, missing=f"PTX and cubin: {obstacle}")

@@ -1,5 +1,6 @@
 """The time of a compiled kernel's hot loop, by the model of the chip's core."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from tvm_iree_ext.inspection.loop_time.core_run import LoopTime, run_loop
 from tvm_iree_ext.inspection.loop_time.core_timing import CoreTiming
 from tvm_iree_ext.inspection.loop_time.loop_steps import LoopStep
 from tvm_iree_ext.inspection.loop_time.nvidia_steps import WARPGROUP, CopiedBeside, nvidia_steps
-from tvm_iree_ext.inspection.loop_time.nvidia_timing import nvidia_timing
+from tvm_iree_ext.inspection.loop_time.nvidia_timing import PAIR, nvidia_timing
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _FAST, _SLOW = 0.5, 2.0
@@ -117,7 +118,11 @@ def _hot_loop(code: DeviceCode, kernel: str) -> _HotLoop:
         return _HotLoop(code, kernel, texts, None, subgroups, simds)
     ahead = code.resources[kernel].shared_memory_bytes
     if any(text.startswith("UTC") for text in texts):  # one lane multiplies
-        copies = CopiedBeside(waits * expected, 1, 1, ahead)
+        if any(re.match(r"UTC[A-Z]MMA\S* tmem", text) for text in texts):
+            raise TargetError(f"{kernel}: what others compute for its products is not modelled")
+        # The first workgroup of a pair waits for what is copied to both.
+        here = waits * expected // (2 if any(PAIR in text for text in texts) else 1)
+        copies = CopiedBeside(here, 1, 1, ahead)
         return _HotLoop(code, kernel, texts, copies, 1, 1)
     subgroups -= WARPGROUP
     copies = CopiedBeside(waits * expected, subgroups, WARPGROUP, ahead)

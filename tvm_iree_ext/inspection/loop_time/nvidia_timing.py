@@ -13,6 +13,9 @@ ALU, FMA, HEAVY, HALF, SLOW, DOUBLE = "alu", "fma", "heavy", "half", "slow", "do
 """Units of lanes: integers and comparisons; multiply-adds of float32, with those that integers take
 part in; of float16; exp, logarithms, roots and conversions; of float64."""
 
+PAIR = ".2CTA"
+"""In the name of an instruction of two workgroups."""
+
 _LANES = 32
 
 
@@ -40,7 +43,8 @@ class NvidiaTiming(CoreTiming):
     def matrix(self, mnemonic: str) -> int:
         """Cycles of a scheduler's tensor core for an instruction of a subgroup or a warpgroup.
 
-        Of a product in tensor memory: cycles of all four, which are one unit.
+        Of a product in tensor memory: cycles of all four, which are one unit; of one of a pair of
+        workgroups, of each one's.
 
         Raises:
             TargetError: for one that no pattern matches.
@@ -55,13 +59,13 @@ class NvidiaTiming(CoreTiming):
         rate = of_mnemonic(self.rates, mnemonic)
         m, n, k = cuda_matrix_shape(mnemonic)
         if "x" not in mnemonic or mnemonic.startswith("UTC"):
-            return ceil(m * n * k / rate)
+            return ceil(m * n * k / (rate * _workgroups(mnemonic)))
         return max(ceil(m // 4 * n * k / rate), _LEAST_WARPGROUP)
 
     def shared_reads(self, mnemonic: str, *, shared_lhs: bool) -> int:
-        """Bytes of shared memory that an instruction on tiles there reads: B, and perhaps A."""
+        """Bytes of a core's shared memory that an instruction reads: B, and perhaps A."""
         rows, columns, _ = cuda_matrix_shape(mnemonic)
-        return _STEP_BYTES * (columns + (rows if shared_lhs else 0))
+        return _STEP_BYTES * (columns + (rows if shared_lhs else 0)) // _workgroups(mnemonic)
 
     def cycles(self, unit: str) -> int:
         """Of a unit of lanes for an instruction."""
@@ -74,6 +78,11 @@ class NvidiaTiming(CoreTiming):
 # 256 columns with both operands in shared memory: what its 128 bytes a cycle give, or the peak.
 _LEAST_WARPGROUP = 13
 _STEP_BYTES = 32
+
+
+def _workgroups(mnemonic: str) -> int:
+    """Those that have a product in common, each on a core of its own."""
+    return 2 if PAIR in mnemonic else 1
 
 
 def _rates(half: float | None = None, **others: float) -> tuple[tuple[str, Fraction], ...]:

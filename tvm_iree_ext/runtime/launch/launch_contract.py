@@ -3,6 +3,8 @@
                 launch                binary                   GPU
     lanes       of a workgroup        at most                  at most, also along each dim
     grid        workgroups                                     at most; HIP: and lanes along x
+    cluster     of workgroups, which  of so many workgroups
+                divide the grid
     subgroups                         of so many lanes         of so many lanes
     shared      asked for           + declared                 at most
     registers   x lanes               of a lane                of a workgroup
@@ -61,6 +63,7 @@ class KernelReport:
         shared_memory_bytes: what the kernel declares.
         arguments: in order; None where they are not told.
         subgroup_size: lanes of a subgroup.
+        cluster: workgroups of a cluster along x, y, z; None where it is not told, or there is none.
     """
 
     lanes: int
@@ -68,6 +71,7 @@ class KernelReport:
     shared_memory_bytes: int
     arguments: tuple[Argument, ...] | None
     subgroup_size: int = 0
+    cluster: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,19 @@ def _grid(step: Step, report: KernelReport, limits: GpuLimits) -> Iterator[str]:
     along_x = _number(step["grid"][0]) * _number(step["block"][0])
     if not limits.is_cuda and along_x > _MOST_LANES_ALONG_X:
         yield f"launched with {along_x} lanes along x; HIP takes at most {_MOST_LANES_ALONG_X}"
+
+
+def _cluster(step: Step, report: KernelReport, limits: GpuLimits) -> Iterator[str]:
+    """A launch takes clusters from the binary alone."""
+    given = tuple(step.get("cluster", (1, 1, 1)))
+    if report.cluster is not None and given != report.cluster:
+        yield (
+            f"clusters have {list(report.cluster)} workgroups in the binary; by the plan,"
+            f" {list(given)}"
+        )
+    for axis, extent, part in zip("xyz", step["grid"], given, strict=True):
+        if _number(extent) % part:
+            yield f"grid.{axis} is launched with {extent}; clusters have {part} workgroups along it"
 
 
 def _extents(what: str, step: Step, most: Sequence[int]) -> Iterator[str]:
@@ -240,6 +257,7 @@ CONTRACT: Mapping[str, Line] = {
     "lanes, by the chip": _lanes_of_gpu,
     "lanes, by the binary": _lanes_of_binary,
     "workgroups": _grid,
+    "workgroups of a cluster": _cluster,
     "lanes of a subgroup": _subgroups,
     "shared memory declared": _declared_shared,
     "shared memory in all": _all_shared,

@@ -67,7 +67,9 @@ class TensorMap:
 
 
 @dataclass
-class _Barrier:
+class Barrier:
+    """A barrier, its phase, and who knows what of it."""
+
     count: int
     pending: int
     party: int
@@ -77,18 +79,24 @@ class _Barrier:
     expected: int = 0  # bytes that are still to come
     ended: int = 0  # phases
     fenced: bool = False
-    copies: int = 0
+    # Of the other workgroup of a pair: the phase that its products or copies count in last, and
+    # the clocks of its lanes that arrived.
+    signalled: int = 0
+    arrived: np.ndarray | None = None
+    seen: int = 0  # phases of whose end lanes know
 
 
 class Barriers:
     """Barriers of a workgroup, by the memory and the word where they are."""
 
-    def __init__(self, state: WorkgroupState, order: HappensBefore, copies: Copies) -> None:
+    def __init__(
+        self, state: WorkgroupState, order: HappensBefore, copies: Copies, strands: Strands | None
+    ) -> None:
         self._state, self._order, self._copies = state, order, copies
-        self.strands = Strands(self._report_blocked)
-        self._all: dict[tuple[int, int], _Barrier] = {}
+        self.strands = strands or Strands(self.report_blocked)
+        self._all: dict[tuple[int, int], Barrier] = {}
         self._names: dict[int, str] = {}
-        self._waiting: list[tuple[_Barrier, str, int, np.ndarray]] = []
+        self._waiting: list[tuple[Barrier, str, int, np.ndarray]] = []
 
     def init(self, view: MemoryView, index: Value, count: int, mask: Any, statement: int) -> None:
         """Make a barrier."""
@@ -102,10 +110,19 @@ class Barriers:
             party = order.party()
             nothing = np.zeros(order.clocks.shape[1], np.int32)
             made = (subgroup, int(order.clocks[subgroup, subgroup]))
-            self._all[id(view.memory), word] = _Barrier(
+            self._all[id(view.memory), word] = Barrier(
                 int(count), int(count), party, nothing, nothing.copy(), made
             )
             self._names[id(view.memory)] = view.memory.name
+
+    def made(self, memory: SimulatedMemory, word: int) -> Barrier | None:
+        """The barrier at an element of a memory."""
+        return self._all.get((id(memory), word))
+
+    def each(self) -> Iterator[tuple[str, Barrier]]:
+        """All, each with where it is."""
+        for (memory, word), barrier in self._all.items():
+            yield f"the barrier at element {word} of {self._names[memory]}", barrier
 
     def fence_init(self, mask: Any) -> None:
         """Barriers are there for copies."""
@@ -122,9 +139,7 @@ class Barriers:
         )  # fmt: skip
         return False
 
-    def _at(
-        self, view: MemoryView, word: int, lanes: np.ndarray, statement: int
-    ) -> _Barrier | None:
+    def _at(self, view: MemoryView, word: int, lanes: np.ndarray, statement: int) -> Barrier | None:
         barrier = self._all.get((id(view.memory), word))
         state = self._state
         if barrier is None:
@@ -148,7 +163,7 @@ class Barriers:
 
     def _reached(
         self, view: MemoryView, index: Value, mask: Any, statement: int
-    ) -> Iterator[tuple[_Barrier, int, np.ndarray]]:
+    ) -> Iterator[tuple[Barrier, int, np.ndarray]]:
         """The barriers that active lanes name, each with its element and those lanes."""
         if mask is NOBODY:
             return
@@ -165,7 +180,7 @@ class Barriers:
             expected = np.broadcast_to(np.asarray(nbytes), (self._state.lanes,))[lanes]
             barrier.expected += int(expected.sum())
             self._order.release(lanes, barrier.clock)
-            self._arrived(barrier, view, word, lanes, statement)
+            self.arrived(barrier, view, word, lanes, statement)
 
     def arrive_with_copies(self, view: MemoryView, index: Value, mask: Any, statement: int) -> None:
         """An arrival of each lane when its ``cp.async`` so far have ended."""
@@ -173,7 +188,7 @@ class Barriers:
             self._order.arriving = (barrier.party, barrier.ended + 1)
             self._copies.end(lanes, statement)
             self._order.arriving = None
-            self._arrived(barrier, view, word, lanes, statement)
+            self.arrived(barrier, view, word, lanes, statement)
 
     def arrive_with_products(
         self, view: MemoryView, index: Value, clock: int, mask: Any, statement: int
@@ -181,11 +196,12 @@ class Barriers:
         """An arrival when products in tensor memory are done up to a clock."""
         for barrier, word, lanes in self._reached(view, index, mask, statement):
             self._order.release_products(lanes, clock, barrier.clock)
-            self._arrived(barrier, view, word, lanes, statement)
+            self.arrived(barrier, view, word, lanes, statement)
 
-    def _arrived(
-        self, barrier: _Barrier, view: MemoryView, word: int, lanes: np.ndarray, statement: int
+    def arrived(
+        self, barrier: Barrier, view: MemoryView, word: int, lanes: np.ndarray, statement: int
     ) -> None:
+        """Count an arrival of each lane."""
         barrier.pending -= int(lanes.sum())
         if barrier.pending < 0:
             self._state.report(
@@ -196,7 +212,12 @@ class Barriers:
             barrier.pending = 0
         self._ended(barrier)
 
-    def _ended(self, barrier: _Barrier) -> None:
+    def brought(self, barrier: Barrier, nbytes: int) -> None:
+        """Bytes of a copy came."""
+        barrier.expected -= nbytes
+        self._ended(barrier)
+
+    def _ended(self, barrier: Barrier) -> None:
         if barrier.pending or barrier.expected:
             return
         barrier.ended += 1
@@ -219,7 +240,7 @@ class Barriers:
             state.counts["mbarrier wait"] += len(self._order.subgroups_in(lanes))
 
     def _wait(
-        self, barrier: _Barrier, parity: int, where: str, lanes: np.ndarray, statement: int
+        self, barrier: Barrier, parity: int, where: str, lanes: np.ndarray, statement: int
     ) -> None:
         def over() -> bool:
             return (barrier.ended - 1) % 2 == parity
@@ -228,9 +249,10 @@ class Barriers:
         self._waiting.append(waiting)
         self.strands.wait(over)
         self._waiting.remove(waiting)
+        barrier.seen = barrier.ended
         self._order.acquire(lanes, barrier.released)
 
-    def _report_blocked(self) -> None:
+    def report_blocked(self) -> None:
         """Nobody can go on."""
         for barrier, where, statement, lanes in self._waiting:
             who = np.flatnonzero(lanes)
@@ -254,19 +276,9 @@ class Barriers:
         statement: int,
     ) -> None:
         """Each active lane starts a copy; ``first`` has the fastest dim first."""
-        if mask is NOBODY:
-            return
         state = self._state
-        spelt = [
-            np.broadcast_to(
-                state.decided("where a copy begins", value, mask, statement), (state.lanes,)
-            )
-            for value in (index, *first, barrier_index)
-        ]
-        for lane in map(int, np.flatnonzero(state.active(mask))):
-            at, *corner, word = (int(value[lane]) for value in spelt)
-            lanes = np.zeros(state.lanes, bool)
-            lanes[lane] = True
+        starts = self.starts((index, *first, barrier_index), mask, statement)
+        for lane, lanes, (at, *corner, word) in starts:
             barrier = self._at(barrier_view, word, lanes, statement)
             if barrier is None:
                 continue
@@ -277,23 +289,41 @@ class Barriers:
                     " fence.mbarrier_init before a copy uses it", barrier_view.name, word,
                 )  # fmt: skip
             place = at * target.dtype.itemsize
-            self._write(target.memory, place, tensor_map, tuple(reversed(corner)), lane,
-                        barrier, statement)  # fmt: skip
-            state.counts["tensor map copy"] += 1
-            barrier.expected -= tensor_map.nbytes
-            self._ended(barrier)
+            self.write(target.memory, place, tensor_map, tuple(reversed(corner)), lane,
+                       (barrier.party, barrier.ended + 1), statement)  # fmt: skip
+            self.brought(barrier, tensor_map.nbytes)
 
-    def _write(
+    def starts(
+        self, values: tuple[Value, ...], mask: Any, statement: int
+    ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+        """Each active lane, which starts a copy, also as a mask, and its values."""
+        if mask is NOBODY:
+            return
+        state = self._state
+        spelt = [
+            np.broadcast_to(
+                state.decided("where a copy begins", value, mask, statement), (state.lanes,)
+            )
+            for value in values
+        ]
+        for lane in map(int, np.flatnonzero(state.active(mask))):
+            lanes = np.zeros(state.lanes, bool)
+            lanes[lane] = True
+            yield lane, lanes, [int(value[lane]) for value in spelt]
+
+    def write(
         self,
         memory: SimulatedMemory,
         place: int,
         tensor_map: TensorMap,
         corner: tuple[int, ...],
         lane: int,
-        barrier: _Barrier,
+        done: tuple[int, int],
         statement: int,
     ) -> None:
+        """Write a box; it is done for those who know of the clock of a party."""
         state = self._state
+        state.counts["tensor map copy"] += 1
         raw, known = tensor_map.take(corner)
         width = tensor_map.swizzle_bytes
         if memory.address + place & _ALIGNMENT - 1:
@@ -321,7 +351,7 @@ class Barriers:
             memory.unfenced[units] = False
         log: Any = memory.touches
         if isinstance(log, OrderedLog):
-            log.written_by_copy(units, lane, barrier.party, barrier.ended + 1, statement)
+            log.written_by_copy(units, lane, *done, statement)
 
     def finish(self) -> None:
         """The end of the kernel: bytes that nobody expected, or that never came."""

@@ -108,7 +108,7 @@ class ScaledTensorMemory(TensorMemory):
             elements = product.elements(read, dtype)
             operands.append(product.scaled(elements, words, product.first[number]))
         lhs, rhs = operands
-        self._add(product, (lhs, rhs), first, added, lane, statement)
+        self._add(product, [lhs], rhs, first, added, lane, statement)
 
     def _scales(self, first: int, count: int, lane: int, statement: int) -> Known | None:
         """Columns of scales, and which were written."""

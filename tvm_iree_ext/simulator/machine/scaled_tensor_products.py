@@ -66,7 +66,7 @@ class ScaledProduct(TensorProduct):
             return None
         if any(one % blocks for one in first):
             return None
-        return cls(n, a, b, "f32", majors, depth, scales, blocks, first)
+        return cls(1, n, a, b, "f32", majors, depth, scales, blocks, first)
 
     @property
     def k(self) -> int:

@@ -8,10 +8,12 @@ was stored multiplied, by who waits for those that did so.  What waiting orders 
 memory only from a ``fence::after_thread_sync`` on, and what loads and stores did only for those who
 wait for something behind a ``fence::before_thread_sync``.  A lane's products are made in its order.
 
+Products of a pair are of the lane that starts them, and of columns of both workgroups.
+
 Clocks are those of :mod:`.happens_before`, kept for each column.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +33,7 @@ from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
 from tvm_iree_ext.simulator.machine.memory_view import MemoryView
 from tvm_iree_ext.simulator.machine.pending_registers import PendingRegisters
-from tvm_iree_ext.simulator.machine.shared_tiles import DescribedTile, read_tile
+from tvm_iree_ext.simulator.machine.shared_tiles import DescribedTile, Log, read_tile
 from tvm_iree_ext.simulator.machine.tensor_products import Known, TensorProduct
 from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
@@ -79,21 +81,30 @@ class _Accesses:
         self._when[subgroup, here] = self._order.clocks[subgroup, subgroup]
         here[:] = False
 
-    def late(self, other: int, columns: slice, subgroup: int, known: np.ndarray) -> int | None:
-        """A column of which a subgroup does not know that another's are done."""
+    def late(self, other: int, columns: slice, known: np.ndarray, *, own: bool) -> int | None:
+        """A column of which a subgroup does not know that another's, or its own, are done."""
         when = self._when[other, columns]
-        if other == subgroup:
-            wrong = (when == _NEVER) & ~self._waited[other, columns]
-        else:
-            wrong = when > known[other]
+        wrong = (when == _NEVER) & ~self._waited[other, columns] if own else when > known[other]
         return columns.start + int(np.argmax(wrong)) if wrong.any() else None
 
 
 class TensorMemory:
-    """Tensor memory of a workgroup, its allocations, and what is under way."""
+    """Tensor memory of a workgroup, its allocations, and what is under way.
 
-    def __init__(self, state: WorkgroupState, order: HappensBefore, barriers: Barriers) -> None:
+    ``together`` has those of the workgroups that run together, by rank; this one is added.
+    """
+
+    def __init__(
+        self,
+        state: WorkgroupState,
+        order: HappensBefore,
+        barriers: Barriers,
+        together: "list[TensorMemory]",
+    ) -> None:
         self._state, self._order, self._barriers = state, order, barriers
+        self._together = together
+        together.append(self)
+        self._group = 0  # workgroups of which all instructions speak; 0 before the first
         self._words: np.ndarray = np.zeros((_LANES, _COLUMNS), np.uint32)
         self._written: np.ndarray = np.zeros((_LANES, _COLUMNS), bool)
         self._allocations: list[_Allocation] = []
@@ -104,16 +115,18 @@ class TensorMemory:
         self._multiplied_from: np.ndarray = np.zeros(_COLUMNS, np.int32)  # as A
         self._loaded = _Accesses("loads", state, order)
         self._stored = _Accesses("stores to", state, order)
+        self._party = order.products  # whose products the columns have
         self._known: np.ndarray = np.zeros_like(order.clocks)  # by subgroup, for tensor memory
         self._loads = PendingRegisters(state)
 
     # Allocations.
 
     def allocate(
-        self, view: MemoryView, index: Value, columns: Any, mask: Any, statement: int
+        self, view: MemoryView, index: Value, columns: Any, group: int, mask: Any, statement: int
     ) -> None:
         """A subgroup takes columns; their address goes to shared memory."""
         state = self._state
+        self._check_group(group, mask, statement)
         if not state.whole(mask, statement, "tcgen05.alloc"):
             return
         count = int(columns)
@@ -151,9 +164,22 @@ class TensorMemory:
         if mask is not NOBODY:
             self._no_more = True
 
-    def free(self, address: Value, columns: Any, mask: Any, statement: int) -> None:
+    def _check_group(self, group: int, mask: Any, statement: int) -> None:
+        """All instructions of a kernel are of as many workgroups (PTX ISA, tcgen05)."""
+        if mask is NOBODY:
+            return
+        self._group = self._group or group
+        if group != self._group or group > len(self._together):
+            self._state.report(
+                INSTRUCTION, statement, (0,),
+                f"an instruction of cta_group::{group} in a kernel of clusters of"
+                f" {len(self._together)}, whose others are of cta_group::{self._group}", _NAME,
+            )  # fmt: skip
+
+    def free(self, address: Value, columns: Any, group: int, mask: Any, statement: int) -> None:
         """A subgroup gives columns back."""
         state = self._state
+        self._check_group(group, mask, statement)
         if not state.whole(mask, statement, "tcgen05.dealloc"):
             return
         for subgroup, first in self._addresses(address, mask, statement):
@@ -191,11 +217,16 @@ class TensorMemory:
             found.append((int(subgroup), int(spelt[mine[0]])))
         return found
 
-    def _inside(self, subgroup: int, first: int, count: int, lane: int, statement: int) -> bool:
-        """Whether columns are of an allocation of which the subgroup knows."""
+    def _inside(
+        self, subgroup: int, first: int, count: int, lane: int, statement: int,
+        by: "TensorMemory | None" = None,
+    ) -> bool:  # fmt: skip
+        """Whether columns are of an allocation of which the subgroup knows, ``by`` whose."""
+        known = self._known_by(subgroup, by)
         for one in self._allocations:
             if one.first <= first and first + count <= one.first + one.columns:
-                if one.subgroup != subgroup and (one.clock > self._known[subgroup, one.subgroup]):
+                mine = by is None and one.subgroup == subgroup
+                if not mine and one.clock > known[one.subgroup]:
                     self._state.report(
                         RACE, statement, (lane,),
                         f"subgroup {subgroup} uses columns from {first} on, which subgroup"
@@ -209,6 +240,10 @@ class TensorMemory:
         )  # fmt: skip
         return False
 
+    def _known_by(self, subgroup: int, by: "TensorMemory | None") -> np.ndarray:
+        """What a subgroup, of this workgroup or the other, knows for tensor memory."""
+        return self._known[subgroup] if by is None else self._order.seen(by._known[subgroup])
+
     # Products.
 
     def multiply(
@@ -217,24 +252,27 @@ class TensorMemory:
         address: Value,
         descriptors: tuple[Value, Value, Value],
         more: Value,
+        group: int,
         mask: Any,
         statement: int,
         *,
         lhs_in_tensor_memory: bool = False,
     ) -> None:
-        """A lane starts a product.
+        """A lane starts a product, of its workgroup or of all that run together.
 
         Args:
             kind: of the instruction, such as ``f16``.
             address: of the first column.
             descriptors: of A and B, and of the product's shape and types.
             more: whether it is added to what is there.
+            group: how many workgroups.
             mask: of the lane.
             statement: its number.
             lhs_in_tensor_memory: whether A's descriptor is an address there.
         """
         if mask is NOBODY:
             return
+        self._check_group(group, mask, statement)
         lane = self._starting(mask, statement)
         values = (
             ("an address in tensor memory", address),
@@ -244,29 +282,33 @@ class TensorMemory:
             ("whether to accumulate", more),
         )
         first, *tiles, code, added = self._spelt(values, lane, mask, statement)
-        product = TensorProduct.of(kind, code)
+        product = TensorProduct.of(kind, code, group)
         if product is None:
             self._report_code(kind, code, lane, statement)
             return
-        operands = []
-        for number, (tile, (outer, dtype, k_major)) in enumerate(
-            zip(tiles, product.operands, strict=True)
-        ):
-            if lhs_in_tensor_memory and number == 0:
+        sides: tuple[list[Known], list[Known]] = ([], [])  # of each workgroup
+        for side, tile, (outer, dtype, k_major) in zip(sides, tiles, product.operands, strict=True):
+            if lhs_in_tensor_memory and side is sides[0]:
                 subgroup = lane // self._state.subgroup_size
                 weights = self._left(product, tile, subgroup, lane, statement)
                 if weights is None:
                     return
-                operands.append(weights)
+                side.append(weights)
                 continue
             place = self._place(tile, lane, statement)
             if place is None:
                 return
             at = place.addresses(outer, product.k, product.bits, k_major=k_major)
-            read = read_tile(self._state, at, dtype, "tcgen05.mma", lane, statement, self._log)
-            operands.append(read[:2])
-        lhs, rhs = operands
-        self._add(product, (lhs, rhs), first, added, lane, statement)
+            for member in self._members(group):
+                log = self._log if member is self else self._log_for_other()
+                read = read_tile(member._state, at, dtype, "tcgen05.mma", lane, statement, log)
+                side.append(read[:2])
+        elements, known = (np.concatenate(part) for part in zip(*sides[1], strict=True))
+        self._add(product, sides[0], (elements, known), first, added, lane, statement)
+
+    def _members(self, group: int) -> "list[TensorMemory]":
+        """Those of so many workgroups, this one's among them."""
+        return self._together if group > 1 else [self]
 
     def _starting(self, mask: Any, statement: int) -> int:
         """The lane that starts something; it is always the same."""
@@ -311,23 +353,30 @@ class TensorMemory:
     def _add(
         self,
         product: TensorProduct,
-        operands: tuple[Known, Known],
+        lhs: Sequence[Known],
+        rhs: Known,
         first: int,
         added: int,
         lane: int,
         statement: int,
     ) -> None:
-        """Put a product into columns, or add it to what is there."""
+        """Put a product into columns, or add it to what is there; ``lhs`` is of each workgroup."""
         subgroup = lane // self._state.subgroup_size
-        if not self._inside(subgroup, first, product.n, lane, statement):
-            return
+        members = self._members(len(lhs))
         columns = slice(first, first + product.n)
-        self._check_accesses(subgroup, columns, "multiplied into", lane, statement)
-        old = (self._words[:, columns], self._written[:, columns]) if added else None
-        self._words[:, columns], self._written[:, columns] = product.result(
-            operands[0], operands[1], old
-        )
-        self._multiplied[columns] = self._products + 1
+        for member in members:
+            by = None if member is self else self
+            if not member._inside(subgroup, first, product.n, lane, statement, by):
+                return
+            member._check_accesses(subgroup, columns, "multiplied into", lane, statement, by=by)
+        for member, rows in zip(members, lhs, strict=True):
+            words, written = member._words[:, columns], member._written[:, columns]
+            old = (words, written) if added else None
+            words[:], written[:] = product.result(rows, rhs, old)
+            member._multiplied[columns] = self._products + 1
+            member._party = self._order.products
+            if member is not self:
+                member._party = self._order.others(self._order.products)
         self._state.counts[product.name] += 1
 
     def _left(
@@ -354,6 +403,20 @@ class TensorMemory:
         numbers = words.view(element_type(tvm_dtype(product.a))).astype(np.float64)
         return numbers, np.repeat(~self._written[:, columns], 32 // product.bits, axis=1)
 
+    def _log_for_other(self) -> Log:
+        """Note in the other workgroup what products of this one read."""
+
+        def log(
+            memory: SimulatedMemory, units: np.ndarray, width: int, lane: int, statement: int
+        ) -> None:
+            if isinstance(memory.touches, OrderedLog):
+                known = self._order.clocks[lane // self._state.subgroup_size]
+                memory.touches.read_by_others_products(
+                    np.unique(units), self._order.seen(known), lane, self._products + 1, statement
+                )
+
+        return log
+
     def _log(
         self, memory: SimulatedMemory, units: np.ndarray, width: int, lane: int, statement: int
     ) -> None:
@@ -361,14 +424,19 @@ class TensorMemory:
             each = np.unique(units)
             memory.touches.read_by_tensor_products(each, lane, self._products + 1, statement)
 
-    def commit(self, view: MemoryView, index: Value, mask: Any, statement: int) -> None:
+    def commit(self, view: MemoryView, index: Value, group: int, mask: Any, statement: int) -> None:
         """One arrival when the products that the lane started are done."""
-        if mask is NOBODY:
-            return
-        if self._state.active(mask)[self._lane]:
-            self._products += 1
-        done = self._products if self._state.active(mask)[self._lane] else 0
-        self._barriers.arrive_with_products(view, index, done, mask, statement)
+        if mask is not NOBODY:
+            done = self.committed(group, mask, statement)
+            self._barriers.arrive_with_products(view, index, done, mask, statement)
+
+    def committed(self, group: int, mask: Any, statement: int) -> int:
+        """The clock of the products that the lane started so far."""
+        self._check_group(group, mask, statement)
+        if mask is NOBODY or not self._state.active(mask)[self._lane]:
+            return 0
+        self._products += 1
+        return self._products
 
     # Loads.
 
@@ -471,7 +539,7 @@ class TensorMemory:
     def _check_products(
         self, subgroup: int, columns: slice, action: str, lane: int, statement: int
     ) -> None:
-        late = self._multiplied[columns] > self._known[subgroup, self._order.products]
+        late = self._multiplied[columns] > self._known[subgroup, self._party]
         if late.any():
             column = columns.start + int(np.argmax(late))
             self._state.report(
@@ -492,15 +560,17 @@ class TensorMemory:
 
     def _check_accesses(
         self, subgroup: int, columns: slice, action: str, lane: int, statement: int,
-        *, loads: bool = True,
+        *, loads: bool = True, by: "TensorMemory | None" = None,
     ) -> None:  # fmt: skip
         """That stores to columns are done, and loads of them; of a subgroup's own lanes, where it
-        loads or stores itself.
+        loads or stores itself.  ``by`` is whose subgroup it is, if not this workgroup's.
         """
+        known = self._known_by(subgroup, by)
         step = _QUARTERS if action in ("loaded", "stored to") else 1
         for accesses in (self._stored, self._loaded)[: 1 + loads]:
             for other in range(subgroup % step, self._state.subgroups, step):
-                column = accesses.late(other, columns, subgroup, self._known[subgroup])
+                own = by is None and other == subgroup
+                column = accesses.late(other, columns, known, own=own)
                 if column is None:
                     continue
                 self._state.report(

@@ -41,14 +41,16 @@ def encode(address: Any, leading: Any, stride: Any, mode: int) -> Any:
 
 @dataclass(frozen=True)
 class TensorProduct:
-    """The shape and the types of a product of 128 rows.
+    """The shape and the types of a product of 128 rows, or of twice as many by a pair.
 
     Attributes:
+        workgroups: whose tiles are multiplied.
         n: columns.
         a, b, c: types, by the table's names.
         majors: whether K is contiguous in A, and in B.
     """
 
+    workgroups: int
     n: int
     a: str
     b: str
@@ -56,17 +58,17 @@ class TensorProduct:
     majors: tuple[bool, bool]
 
     @classmethod
-    def of(cls, kind: str, code: int) -> "TensorProduct | None":
+    def of(cls, kind: str, code: int, workgroups: int = 1) -> "TensorProduct | None":
         """What an instruction descriptor says to a kind of instruction; None where nothing."""
         a, b = (_FACTORS[kind].get(code >> first & 7) for first in (7, 10))
         c = _SUMS[kind].get(code >> 4 & 3)
         n, m = (code >> 17 & 63) * 8, (code >> 24 & 31) * 16
         others = code & ~(3 << 4 | 63 << 7 | 3 << 15 | 63 << 17 | 31 << 24)
-        if a is None or b is None or c is None or others or m != ROWS:
+        if a is None or b is None or c is None or others or m != ROWS * workgroups:
             return None
-        if n not in range(16, 257, 16):
+        if n not in range(16 * workgroups, 257, 16 * workgroups):
             return None
-        return cls(n, a, b, c, (not code >> 15 & 1, not code >> 16 & 1))
+        return cls(workgroups, n, a, b, c, (not code >> 15 & 1, not code >> 16 & 1))
 
     @property
     def bits(self) -> int:
@@ -81,16 +83,18 @@ class TensorProduct:
     @property
     def name(self) -> str:
         """Of the kind in the table; the shape where it has none."""
-        wanted = (ROWS, self.n, self.a, self.b, self.c)
+        rows = ROWS * self.workgroups
+        wanted = (rows, self.n, self.a, self.b, self.c)
         for row in mma_table().values():
             if row.kind == "tensor_memory" and (row.m, row.n, row.a, row.b, row.c) == wanted:
                 return row.name
-        return f"tcgen05.mma {ROWS}x{self.n}x{self.k}"
+        return f"tcgen05.mma {rows}x{self.n}x{self.k}"
 
     @property
     def operands(self) -> tuple[tuple[int, str, bool], tuple[int, str, bool]]:
-        """Rows, type and major of A; columns, type and major of B."""
-        return (ROWS, self.a, self.majors[0]), (self.n, self.b, self.majors[1])
+        """Of a workgroup: rows, type and major of A; columns, type and major of B."""
+        columns = self.n // self.workgroups
+        return (ROWS, self.a, self.majors[0]), (columns, self.b, self.majors[1])
 
     @staticmethod
     def place(descriptor: int) -> DescribedTile | None:

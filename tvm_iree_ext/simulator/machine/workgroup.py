@@ -20,6 +20,7 @@ from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.machine.asynchronous_copies import Copies
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
 from tvm_iree_ext.simulator.machine.memory_view import MemoryView
+from tvm_iree_ext.simulator.machine.pairs import Member, WorkgroupPair
 from tvm_iree_ext.simulator.machine.scaled_tensor_memory import ScaledTensorMemory
 from tvm_iree_ext.simulator.machine.simulated_registers import (
     LaneBytes,
@@ -50,14 +51,20 @@ class SimulatedWorkgroup(WorkgroupState):
         counts: Counter,
         global_memories: list[SimulatedMemory],
         ordered: bool = False,
+        pair: WorkgroupPair | None = None,
     ) -> None:
         super().__init__(index, number, extents, traffic, findings, counts, global_memories)
         self.ordered = ordered  # by barriers in shared memory, not those of the workgroup alone
-        self.order = HappensBefore(self)
+        self.order = HappensBefore(self, paired=pair is not None)
         self.copies = Copies(self)
         self.warpgroup = Warpgroup(self, self.order)
-        self.barriers = Barriers(self, self.order, self.copies)
-        self.tensor_memory = ScaledTensorMemory(self, self.order, self.barriers)
+        strands = pair.strands if pair is not None else None
+        self.barriers = Barriers(self, self.order, self.copies, strands)
+        together = pair.tensor_memories if pair is not None else []
+        self.tensor_memory = ScaledTensorMemory(self, self.order, self.barriers, together)
+        self.pair, self.rank = pair, len(pair.members) if pair is not None else 0
+        if pair is not None:
+            pair.members.append(Member(self, self.order, self.barriers))
         self.strands = self.barriers.strands
         self._shared_top = SHARED_GAP
         self._sources: dict[Any, tuple[np.ndarray, np.ndarray]] = {}

@@ -8,6 +8,8 @@ memory it is known who wrote it last, and when who read it since: an access to w
 does not know to be done races.
 
 Lanes of one subgroup count as one.
+
+Each of two workgroups that run together has clocks for the other's parties, too, behind its own.
 """
 
 import numpy as np
@@ -27,24 +29,37 @@ _WARPGROUP = 4  # subgroups
 class HappensBefore:
     """Vector clocks of a workgroup: the happens-before order of its subgroups and copies."""
 
-    def __init__(self, state: WorkgroupState) -> None:
+    def __init__(self, state: WorkgroupState, *, paired: bool = False) -> None:
         self._state = state
         self.subgroups = state.subgroups
         self._warpgroups = -(-state.subgroups // _WARPGROUP)
         self.products = self.subgroups + self._warpgroups  # the party of those in tensor memory
         self.readers = self.products + 1
         self._parties = self.readers
-        self.clocks = np.zeros((self.subgroups, self.readers + _BARRIERS), np.int32)
+        self._own = self.readers + _BARRIERS
+        self.clocks = np.zeros((self.subgroups, self._own * (1 + paired)), np.int32)
+        self.reading = np.arange(self.readers)  # parties that may read shared memory
+        if paired:
+            self.reading = np.append(self.reading, self.others(self.products))
+        self._copying = np.arange(self.clocks.shape[1]) % self._own >= self.readers
         mine = np.arange(self.subgroups)
         self.clocks[mine, mine] = 1
         self.arriving: tuple[int, int] | None = None  # the party of copies that end now, its clock
 
     def party(self) -> int:
         """A new one, of the copies of a barrier."""
-        if self._parties == self.clocks.shape[1]:
+        if self._parties == self._own:
             raise SimulationError(f"the simulator takes {_BARRIERS} barriers in shared memory")
         self._parties += 1
         return self._parties - 1
+
+    def others(self, party: int) -> int:
+        """A party of the other workgroup, by its number there."""
+        return self._own + party
+
+    def seen(self, clocks: np.ndarray) -> np.ndarray:
+        """Clocks as the other workgroup has them, or has given them: its own parties first."""
+        return np.roll(clocks, self._own)
 
     def subgroups_in(self, active: np.ndarray) -> np.ndarray:
         """Subgroups with active lanes."""
@@ -75,7 +90,7 @@ class HappensBefore:
         that their lane waited for.
         """
         known = self.clocks[self.subgroups_in(active)].max(axis=0)
-        np.maximum(into[self.readers :], known[self.readers :], out=into[self.readers :])
+        np.maximum(into, np.where(self._copying, known, 0), out=into)
         into[self.products] = max(into[self.products], clock)
 
     def products_done(self, active: np.ndarray, clock: int) -> None:
@@ -95,7 +110,7 @@ class OrderedLog:
         self.writer = np.full(units, _NOBODY, np.int32)
         self.written = np.zeros(units, np.int32)
         self.statement = np.full(units, -1, np.int32)  # that wrote it
-        self.read = np.zeros((order.readers, units), np.int32)
+        self.read = np.zeros((len(order.reading), units), np.int32)
         self.read_at = np.full(units, -1, np.int32)
 
     def __bool__(self) -> bool:
@@ -110,14 +125,14 @@ class OrderedLog:
             here = unit[subgroup == one]
             first = int(lane[subgroup == one][0])
             if touch.kind == touches.READ:
-                self._check_writer(here, one, first, touch)
+                self._check_writer(here, self._order.clocks[one], first, touch)
                 self.read[one, here] = self._order.clocks[one, one]
                 self.read_at[here] = touch.statement
             elif touch.phase == touches.ENDED:
                 party, clock = self._order.arriving or (one, self._order.clocks[one, one])
                 self.writer[here], self.written[here] = party, clock
             else:
-                self._check_writer(here, one, first, touch)
+                self._check_writer(here, self._order.clocks[one], first, touch)
                 self._check_readers(here, one, first, touch.statement)
                 clock = _NEVER if touch.phase == touches.UNDER_WAY else self._order.clocks[one, one]
                 self._wrote(here, one, clock, touch.statement)
@@ -130,9 +145,24 @@ class OrderedLog:
     ) -> None:
         """A product in tensor memory that a lane starts reads, until ``clock`` is waited for."""
         touch = touches.Touch(touches.READ, statement, units, 1, None)
-        self._check_writer(units, lane // self._state.subgroup_size, lane, touch)
+        self._check_writer(
+            units, self._order.clocks[lane // self._state.subgroup_size], lane, touch
+        )
         self.read[self._order.products, units] = clock
         self.read_at[units] = statement
+
+    def read_by_others_products(
+        self, units: np.ndarray, known: np.ndarray, lane: int, clock: int, statement: int
+    ) -> None:
+        """The same of the other workgroup, whose lane knows these clocks, as they are seen here."""
+        touch = touches.Touch(touches.READ, statement, units, 1, None)
+        self._check_writer(units, known, lane, touch)
+        self.read[-1, units] = clock
+        self.read_at[units] = statement
+
+    def read_by_other(self, known: np.ndarray) -> bool:
+        """Whether its products read what is here, of whose end these clocks know nothing."""
+        return bool((self.read[-1] > known[self._order.others(self._order.products)]).any())
 
     def read_by_products(
         self, units: np.ndarray, subgroup: int, clock: int, statement: int
@@ -141,7 +171,7 @@ class OrderedLog:
         lane = subgroup * self._state.subgroup_size
         touch = touches.Touch(touches.READ, statement, units, 1, None)
         for one in range(subgroup, subgroup + _WARPGROUP):
-            self._check_writer(units, one, lane, touch)
+            self._check_writer(units, self._order.clocks[one], lane, touch)
         self.read[self._order.subgroups + subgroup // _WARPGROUP, units] = clock
         self.read_at[units] = statement
 
@@ -151,7 +181,7 @@ class OrderedLog:
         """A copy that a lane starts writes, until the party's ``clock`` is waited for."""
         subgroup = lane // self._state.subgroup_size
         touch = touches.Touch(touches.ATOMIC, statement, units, 1, None)
-        self._check_writer(units, subgroup, lane, touch)
+        self._check_writer(units, self._order.clocks[subgroup], lane, touch)
         self._check_readers(units, subgroup, lane, statement)
         self._wrote(units, party, clock, statement)
 
@@ -161,10 +191,9 @@ class OrderedLog:
         self.read[:, units] = 0
 
     def _check_writer(
-        self, units: np.ndarray, subgroup: int, lane: int, touch: touches.Touch
+        self, units: np.ndarray, known: np.ndarray, lane: int, touch: touches.Touch
     ) -> None:
         writer, when = self.writer[units], self.written[units]
-        known = self._order.clocks[subgroup]
         wrong = (writer != _NOBODY) & (when > known[np.maximum(writer, 0)])
         if not wrong.any():
             return
@@ -181,7 +210,7 @@ class OrderedLog:
                     int(self.statement[unit]))  # fmt: skip
 
     def _check_readers(self, units: np.ndarray, subgroup: int, lane: int, statement: int) -> None:
-        known = self._order.clocks[subgroup, : self._order.readers, None]
+        known = self._order.clocks[subgroup, self._order.reading, None]
         read = self.read[:, units]
         wrong = read > known
         wrong[subgroup] = False

@@ -42,6 +42,7 @@ _REGISTERED = (
 )  # fmt: skip
 TENSOR_MAP = "tensormap"
 """The type of a parameter that is a tensor map."""
+_CLUSTER, _PAIR = "clusterCtaIdx.x", 2
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -74,6 +75,7 @@ class Translation:
     Attributes:
         run: ``run(rt, parameters)``, one workgroup.
         grid, block: extents of the launch in x, y, z, as functions of the scalar parameters.
+        cluster: workgroups that run together: 1, or a pair along x.
         ordered: whether barriers in shared memory order what its subgroups do.
     """
 
@@ -84,6 +86,7 @@ class Translation:
     grid: Callable[[list[Any]], tuple[int, int, int]]
     block: Callable[[list[Any]], tuple[int, int, int]]
     statements: list[Any] = field(default_factory=list)
+    cluster: int = 1
     ordered: bool = False
 
     def statement_text(self, number: int) -> str:
@@ -156,6 +159,7 @@ class _Statements:
             self._extents("blockIdx"),
             self._extents("threadIdx"),
             self.statements,
+            int(self.extents.get(_CLUSTER, 1)),
             self.uses.barriers,
         )
 
@@ -245,6 +249,10 @@ class _Statements:
     def _thread(self, node: Any) -> None:
         tag = str(node.node.thread_tag)
         kind, _, axis = tag.partition(".")
+        if tag == _CLUSTER and int(node.value) == _PAIR:
+            self.extents[tag] = node.value
+            self.values.variables[node.node.var] = Code("rt.rank", True, 0)
+            return
         if kind not in ("blockIdx", "threadIdx") or axis not in _AXES:
             raise SimulationError(f"the simulator does not know threads of {tag!r}")
         self.extents.setdefault(tag, node.value)

@@ -138,7 +138,7 @@ def wait_for_each_other(one: Any, other: Any) -> bool:
     """Whether lanes that go two ways meet at barriers in shared memory, and wait there."""
     names = (_called(one), _called(other))
     return all(any(mark in name for mark in _ARRIVALS for name in each) for each in names) and any(
-        WAIT in each for each in names
+        any(name.startswith(WAIT) for name in each) for each in names
     )
 
 

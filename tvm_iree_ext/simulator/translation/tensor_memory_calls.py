@@ -19,6 +19,12 @@ from tvm_iree_ext.simulator.translation.value_calls import (
 from tvm_iree_ext.simulator.translation.warpgroup_calls import encoded_descriptor, local_places
 
 
+def _group(node: Any) -> int:
+    """The workgroups of which an instruction speaks."""
+    (found,) = (token for token in tokens_of(node)[1] if token.startswith("cta_group::"))
+    return int(found.removeprefix("cta_group::"))
+
+
 def _values(tr: Expressions, nodes: list[Any]) -> list[str]:
     return [tr.scalar(tr(node), dtype_of(node)) for node in nodes]
 
@@ -33,8 +39,8 @@ def _allocate(tr: Expressions, node: Any) -> Code:
     (address, columns), _ = tokens_of(node)
     at = retyped(tr, pointer(tr, address), "uint32", ZERO)
     tr.emitter.line(
-        f"rt.tensor_memory.allocate({at.view}, {at.at.text}, {tr(columns).text}, {tr.mask},"
-        f" {tr.statement})"
+        f"rt.tensor_memory.allocate({at.view}, {at.at.text}, {tr(columns).text}, {_group(node)},"
+        f" {tr.mask}, {tr.statement})"
     )
     return NOTHING
 
@@ -48,7 +54,9 @@ def _allocate_no_more(tr: Expressions, node: Any) -> Code:
 @handles("ptx.tcgen05_dealloc")
 def _free(tr: Expressions, node: Any) -> Code:
     address, columns = _values(tr, tokens_of(node)[0])
-    tr.emitter.line(f"rt.tensor_memory.free({address}, {columns}, {tr.mask}, {tr.statement})")
+    tr.emitter.line(
+        f"rt.tensor_memory.free({address}, {columns}, {_group(node)}, {tr.mask}, {tr.statement})"
+    )
     return NOTHING
 
 
@@ -56,14 +64,16 @@ def _free(tr: Expressions, node: Any) -> Code:
 def _multiply(tr: Expressions, node: Any) -> Code:
     operands, tokens = tokens_of(node)
     address, lhs, rhs, code, *disabled, more = operands
-    if any(int(getattr(lanes, "value", 1)) for lanes in disabled) or "cta_group::1" not in tokens:
-        raise SimulationError(f"the simulator takes products of one workgroup, all lanes: {node}")
+    if any(int(getattr(lanes, "value", 1)) for lanes in disabled):
+        raise SimulationError(f"the simulator takes products of all lanes: {node}")
     kind = _token(tokens, "kind::")
     sums, *descriptors, added = _values(tr, [address, lhs, rhs, code, more])
     here = operator_name(node).endswith("ts")
+    if here and "cta_group::1" not in tokens:
+        raise SimulationError(f"the simulator takes A in one workgroup's tensor memory: {node}")
     tr.emitter.line(
         f"rt.tensor_memory.multiply({kind!r}, {sums}, ({', '.join(descriptors)}), {added},"
-        f" {tr.mask}, {tr.statement}, lhs_in_tensor_memory={here})"
+        f" {_group(node)}, {tr.mask}, {tr.statement}, lhs_in_tensor_memory={here})"
     )
     return NOTHING
 
@@ -102,7 +112,22 @@ def _copy_scales(tr: Expressions, node: Any) -> Code:
 @handles("ptx.tcgen05_commit")
 def _commit(tr: Expressions, node: Any) -> Code:
     at = pointer(tr, tokens_of(node)[0][0])
-    tr.emitter.line(f"rt.tensor_memory.commit({at.view}, {at.at.text}, {tr.mask}, {tr.statement})")
+    tr.emitter.line(
+        f"rt.tensor_memory.commit({at.view}, {at.at.text}, {_group(node)}, {tr.mask},"
+        f" {tr.statement})"
+    )
+    return NOTHING
+
+
+@handles("ptx.tcgen05_commit_multicast")
+def _commit_to_pair(tr: Expressions, node: Any) -> Code:
+    barrier, targets = tokens_of(node)[0]
+    at = pointer(tr, barrier)
+    done = f"rt.tensor_memory.committed({_group(node)}, {tr.mask}, {tr.statement})"
+    tr.emitter.line(
+        f"rt.pair.commit(rt.rank, {at.view}, {at.at.text}, {int(targets.value)}, {done},"
+        f" {tr.mask}, {tr.statement})"
+    )
     return NOTHING
 
 

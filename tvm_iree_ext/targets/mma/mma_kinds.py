@@ -10,9 +10,10 @@ checked when the table is read (:mod:`.mma_table`, :mod:`.mma_table_checks`).
     scaled          one instruction with a scale for each block of K
     warpgroup       one instruction of four subgroups, with B in shared memory
     tensor_memory   one instruction of a lane, with A and B in shared memory; C lies in tensor
-                    memory, of which each of four subgroups reads its lanes
+                    memory, of which each of four subgroups reads its lanes; or all three lie in two
+                    workgroups of a cluster (:attr:`Mma.workgroups`)
     scaled_tensor_memory
-                    likewise, with a scale for each block of K; scales lie in tensor memory, too
+                    of one workgroup, with a scale for each block of K; scales lie in tensor memory
     opaque          registers without a documented layout
     fma             multiply-adds of each lane (:mod:`.fma_kinds`); in no row of the table
 """
@@ -256,6 +257,11 @@ class Mma:
     def flops(self) -> int:
         """Multiplications and additions of one instruction."""
         return 2 * self.m * self.n * self.k * self.blocks
+
+    @property
+    def workgroups(self) -> int:
+        """Whose shared memory and tensor memory one instruction uses: 1, or a pair."""
+        return 2 if self.ptx is not None and "cta_group::2" in self.ptx else 1
 
     @property
     def sparse_intrinsic(self) -> str | None:

@@ -144,12 +144,18 @@ def _of_names(row: Mma, table: Mapping[str, Mma]) -> Iterator[tuple[str, str]]:
 
 
 def _of_tensor_memory(row: Mma) -> Iterator[tuple[str, str]]:
-    """The shapes of ``tcgen05.mma`` of one workgroup (PTX ISA, its table of shapes)."""
+    """The shapes of ``tcgen05.mma`` (PTX ISA, its table of shapes).
+
+    Of pairs CUTLASS takes N in steps of 16, TVM's table in steps of 32: rows are those of both.
+    """
     scaled = row.kind == "scaled_tensor_memory"
+    rows, columns = 128 * row.workgroups, 16 * row.workgroups
     # With scales, a float of fewer than 8 bits may have a byte of its own.
     bits = (8 if scaled and row.k == 32 else dtype_bits(row.a)) * row.k
-    if row.m != 128 or row.n not in range(16, 257, 16) or bits != 256:
-        yield "shape", "M is 128, N a multiple of 16 up to 256, and K 32 bytes"
+    if row.m != rows or row.n not in range(columns, 257, columns):
+        yield "shape", f"M is {rows}, and N a multiple of {columns} up to 256"
+    if bits != 256:
+        yield "shape", "K is 32 bytes"
     for name in ("lhs_scale", "rhs_scale") if scaled else ():
         blocks = row.operand(name).extent("K")
         if blocks * (row.scale_block or 0) != row.k or f"scale_vec::{blocks}X" not in str(row.ptx):

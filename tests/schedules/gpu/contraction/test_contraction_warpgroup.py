@@ -34,7 +34,7 @@ def config_of(copies="tma", target=HOPPER, **numbers):
     assert big.algorithm == "warpgroup_tma"
     kind, rows = SMALL[target]
     small = {"mma_kind": kind, "workgroup_tile": {"m": rows, "n": 64},
-             "subgroups": {"m": 4, "n": 1}, "stages": 2}  # fmt: skip
+             "subgroups": {"m": 4, "n": 1}, "stages": 2, "workgroups": 0}  # fmt: skip
     return replace(big, **(small | {"algorithm": f"warpgroup_{copies}"} | numbers))
 
 
@@ -122,6 +122,27 @@ def test_a_batch_with_rows_of_any_length(target, numbers, dtypes):
     check(op, config_of(target=target, pad=SIDES, **numbers), target)
 
 
+PAIRS = {"mma_kind": "NV_TCGEN05_F32_256x64x16_F16", "workgroup_tile": {"m": 256, "n": 64}}
+
+
+def test_a_batch_by_pairs():
+    """With tails and an epilogue; two pairs take three tiles in turns."""
+    op = ops.matmul(
+        (3, 70, 72),
+        (3, 72, 48),
+        [ops.TensorType((48,), HALF), ops.TensorType((3, 70, 48), "float32")],
+        epilogue="max(arg0 * 0.5 + arg1, 0) + arg2",
+        dtype=HALF,
+    )
+    check(op, config_of(target=BLACKWELL, workgroups=4, **PAIRS), BLACKWELL)
+
+
+def test_pairs_of_rows_that_are_known_at_call_time():
+    op = ops.matmul((2, "rows", 72), (2, 72, 48), dtype=HALF)
+    for rows in (1, 260):
+        check(op, config_of(target=BLACKWELL, **PAIRS), BLACKWELL, rows=rows)
+
+
 def test_one_padded_operand_of_open_rows():
     op = ops.matmul(("rows", 73), (73, 48), dtype=HALF)
     for rows in (1, 130):
@@ -162,8 +183,9 @@ def test_when_they_are_chosen(m, n, k, algorithm, numbers):
 @pytest.mark.parametrize(
     ("m", "n", "k", "algorithm", "kind", "numbers"),
     [
-        (8192, 8192, 4096, "warpgroup_tma", "NV_TCGEN05_F32_128x256x16_F16", {"workgroups": 148}),
-        (4096, 4096, 4098, "warpgroup_tma", "NV_TCGEN05_F32_128x192x16_F16", {"pad": SIDES}),
+        (8192, 8192, 4096, "warpgroup_tma", "NV_TCGEN05_F32_256x256x16_F16", {"workgroups": 148}),
+        (4096, 4096, 4098, "warpgroup_tma", "NV_TCGEN05_F32_256x256x16_F16", {"pad": SIDES}),
+        (1024, 1024, 1024, "warpgroup_tma", "NV_TCGEN05_F32_128x64x16_F16", {"workgroups": 0}),
         (8192, 12, 4096, "warpgroup_tma", "NV_TCGEN05_F32_128x16x16_F16", {"workgroups": 0}),
         (300, 300, 301, "mma", "NV_MMA_SYNC_F32_16x8x16_F16", {}),
         (16, 256, 256, "mma", "NV_MMA_SYNC_F32_16x8x16_F16", {}),

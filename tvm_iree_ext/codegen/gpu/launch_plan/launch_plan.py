@@ -10,6 +10,7 @@ A launch plan is JSON, so that a deployment follows it without TVM:
                {"launch": "kernel", "grid": ["tiles", 1, 1], "block": [64, 4, 1], "shared": 0,
                 "arguments": [{"array": "x"}, {"array": "partial"},
                               {"value": "scale", "dtype": "float32"}]},
+               {"launch": "of_pairs", ..., "cluster": [2, 1, 1]},      workgroups that run together
                {"if": "n > 1", "then": [...], "else": [...]},
                {"for": "i", "from": 0, "count": "n", "steps": [...]},
                {"tensor_map": "x_map", "array": "x", ...}]}    CUDA's, which a kernel takes by value
@@ -42,6 +43,7 @@ from typing import Any
 from tvm import DataType, ir, tirx
 
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.codegen.gpu.launch_plan.clusters import AXES, cluster_of
 from tvm_iree_ext.codegen.gpu.launch_plan.plan_expressions import Names, called
 
 Plan = dict[str, Any]
@@ -174,13 +176,17 @@ class _HostPlanner(Names):
         ]
         tags = [str(tag) for tag in kernel.attrs["tirx.kernel_launch_params"]]
         extents = dict(zip(tags, map(self.number, given[len(arguments) :]), strict=True))
-        step = {
+        step: dict[str, Any] = {
             "launch": name,
             "grid": [extents.pop(f"blockIdx.{axis}", 1) for axis in _AXES],
             "block": [extents.pop(f"threadIdx.{axis}", 1) for axis in _AXES],
             "shared": extents.pop(SHARED_MEMORY, 0),
             "arguments": arguments,
         }
+        if (cluster := cluster_of(kernel)) is not None:
+            step["cluster"] = list(cluster)
+        for axis in AXES:
+            extents.pop(axis, None)
         if extents:
             raise BuildError(f"{name}: a launch plan has no {', '.join(extents)}")
         return step
