@@ -32,6 +32,7 @@ class ScaledTensorMemory(TensorMemory):
         """
         if mask is NOBODY:
             return
+        self._check_group(1, mask, statement)
         lane = self._starting(mask, statement)
         values = (("an address in tensor memory", address), ("a matrix descriptor", descriptor))
         first, tile = self._spelt(values, lane, mask, statement)
@@ -81,6 +82,7 @@ class ScaledTensorMemory(TensorMemory):
         """
         if mask is NOBODY:
             return
+        self._check_group(1, mask, statement)
         lane = self._starting(mask, statement)
         values = (
             ("an address in tensor memory", address),
